@@ -90,7 +90,9 @@ def text_of(name: str, /, **values: object) -> str:
     return Template(template).substitute(values)
 
 
-def labelled(lines: Iterable[tuple[str, str]], width: int, where: Console | None = None) -> None:
+def print_labelled(
+    lines: Iterable[tuple[str, str]], width: int, where: Console | None = None
+) -> None:
     """Print lines of a label of ``width`` columns and a text."""
     for label, text in lines:
         say(Text.assemble((f"{label:<{width}}", "bold"), text), "", where)
@@ -184,7 +186,7 @@ def fields_of(found: object, *names: str, **more: Any) -> dict[str, Any]:
     return {name: getattr(found, name) for name in names} | more
 
 
-def give(
+def print_result_as(
     as_json: bool, data: Any, show: Callable[P, object], *args: P.args, **kwargs: P.kwargs
 ) -> None:
     """Print a command's result: ``data`` as JSON, or by ``show`` with its arguments."""

@@ -18,9 +18,9 @@ from scenewright.cli.console import (
     console,
     fail,
     fields_of,
-    give,
     note,
     print_json,
+    print_result_as,
     print_table,
     say,
     split_list,
@@ -102,7 +102,7 @@ def list_options(name: NameArgument, as_json: options.Json = False) -> None:
     from scenewright.evals.datasets.registry import loader_of
 
     found = dict(loader_of(name).options)
-    give(as_json, found, print_table, ("option", "meaning"), found.items(), wraps=True)
+    print_result_as(as_json, found, print_table, ("option", "meaning"), found.items(), wraps=True)
 
 
 @app.command()

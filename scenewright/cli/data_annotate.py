@@ -22,7 +22,7 @@ from scenewright.cli.console import (
     split_list,
 )
 from scenewright.cli.costs import agree, cost_data, print_costs
-from scenewright.cli.options import given
+from scenewright.cli.options import without_none
 from scenewright.cli.progress import show_progress
 from scenewright.core.validation import first_problem
 from scenewright.evals.reporting.words import dollars
@@ -97,7 +97,7 @@ def annotate(
     from scenewright.runs.model_factory.profiles import judge_of
 
     machines = engine_of(engine, workers, address)
-    fields = given(panel=split_list(panel) or None, rare=rare, limit_usd=limit_usd)
+    fields = without_none(panel=split_list(panel) or None, rare=rare, limit_usd=limit_usd)
     asked, root = _read_config(config, photos, detections, fields)
     voters, text = voters_of(asked.panel), None
     if asked.synonyms or asked.diversity or asked.attributes:

@@ -16,7 +16,7 @@ import typer
 from rich.text import Text
 
 from scenewright.cli import options
-from scenewright.cli.console import Exit, console, describe, fail, give, say
+from scenewright.cli.console import Exit, console, describe, fail, print_result_as, say
 from scenewright.cli.doctor_account import check_account
 from scenewright.core.version import VERSION
 
@@ -26,26 +26,11 @@ if TYPE_CHECKING:
     from scenewright.config.settings import Settings
 
 PACKAGES = (
-    "torch",
-    "diffusers",
-    "transformers",
-    "langgraph",
-    "langgraph-checkpoint-sqlite",
-    "langchain-core",
-    "openai",
-    "anthropic",
-    "google-genai",
-    "pydantic",
-    "pillow",
-    "numpy",
-    "networkx",
-    "huggingface-hub",
-    "safetensors",
-    "tokenizers",
-    "jinja2",
-    "typer",
-    "rich",
-)
+    "torch", "diffusers", "transformers", "langgraph", "langgraph-checkpoint-sqlite",
+    "langchain-core", "openai", "anthropic", "google-genai", "pydantic",
+    "pillow", "numpy", "networkx", "huggingface-hub", "safetensors",
+    "tokenizers", "jinja2", "typer", "rich",
+)  # fmt: skip
 
 
 def doctor(
@@ -138,7 +123,7 @@ def doctor(
         "default_profile": settings.profile,
     }
     report["ready"] = report["profiles"][wanted]["runs"]
-    give(as_json, report, print_report, report)
+    print_result_as(as_json, report, print_report, report)
     return Exit.OK if report["ready"] else Exit.FAILED
 
 
@@ -366,9 +351,9 @@ def print_report(report: dict[str, Any]) -> None:
     line("python", f"{python['version']}  {python['executable']}")
     have = [f"{name} {value}" for name, value in report["packages"].items() if value]
     line("packages", ", ".join(have))
-    lacking = [name for name, value in report["packages"].items() if not value]
-    if lacking:
-        line("not installed", ", ".join(lacking) + ": pip install scenewright", "yellow")
+    absent_packages = [name for name, value in report["packages"].items() if not value]
+    if absent_packages:
+        line("not installed", ", ".join(absent_packages) + ": pip install scenewright", "yellow")
     facts = report["model_facts"]
     line("model facts", f"{facts['as_of']}, {facts['file'] or 'as shipped with scenewright'}")
     line("machine", f"{found['platform']}, {found['processors']} processors")

@@ -11,18 +11,18 @@ from scenewright.cli.app import App, option_groups, resumable
 from scenewright.cli.console import (
     Exit,
     console,
-    give,
     note,
     print_json,
+    print_result_as,
     print_table,
     run_async,
     say,
 )
 from scenewright.cli.costs import agree
-from scenewright.cli.eval_plan import ConfigArgument, asked_in, plan, print_estimate
+from scenewright.cli.eval_plan import ConfigArgument, load_evaluation, plan, print_estimate
 from scenewright.cli.eval_report import compare, peers, report
 from scenewright.cli.eval_xtc import app as xtc
-from scenewright.cli.options import given
+from scenewright.cli.options import without_none
 from scenewright.cli.progress import show_eval_progress
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ def run(
     from scenewright.evals.runner.runner import run_eval
 
     place = engine_of(engine, workers, address)
-    asked, folder = asked_in(config, out)
-    changed = given(on_model_change=on_model_change, sentinels=sentinels)
-    changed |= given(include_doubtful=include_doubtful or None)
+    asked, folder = load_evaluation(config, out)
+    changed = without_none(on_model_change=on_model_change, sentinels=sentinels)
+    changed |= without_none(include_doubtful=include_doubtful or None)
     asked = asked.model_copy(update=changed)
     if not quiet:
         note(f"estimating {asked.name}: reading its data and building its models")
@@ -94,7 +94,7 @@ def run(
             )
         )
     summary = summarize(results)
-    give(as_json, summary, print_summary, results, summary)
+    print_result_as(as_json, summary, print_summary, results, summary)
     return (
         Exit.MISSING if summary["failed"] or summary["unscored"] or summary["partly"] else Exit.OK
     )

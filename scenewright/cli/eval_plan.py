@@ -19,8 +19,8 @@ from scenewright.cli.console import (
     console,
     fail,
     fields_of,
-    give,
     print_heading,
+    print_result_as,
     print_table,
     run_async,
     say,
@@ -108,9 +108,11 @@ def plan(
     }
     if config is not None and chosen <= {"config", "out", "as_json"}:
         # No option needs measured figures.
-        asked, folder = asked_in(config, out)
+        asked, folder = load_evaluation(config, out)
         counted = run_async(estimate(asked, folder, root=config.parent))
-        give(as_json, estimate_data(counted), print_estimate, counted, asked, folder, console())
+        print_result_as(
+            as_json, estimate_data(counted), print_estimate, counted, asked, folder, console()
+        )
         return Exit.OK
     counts = options.whole_numbers("--workers", workers, 1, "1,2,4,8")
     if (config is None) == (images is None):
@@ -144,12 +146,12 @@ def plan(
     space = disk * GIB if disk is not None else float(shutil.disk_usage(".").free)
     sized = Plan(study, measured, settings, space)
     data = plan_data(sized, sorted(set(counts)), deadline, machine_usd)
-    give(as_json, data, print_plan, sized, data)
+    print_result_as(as_json, data, print_plan, sized, data)
     late = data["deadline"] is not None and data["deadline"]["workers"] is None
     return Exit.MISSING if late or sized.fits is False else Exit.OK
 
 
-def asked_in(config: Path, out: Path | None) -> tuple[EvalConfig, Path]:
+def load_evaluation(config: Path, out: Path | None) -> tuple[EvalConfig, Path]:
     """Return the evaluation of ``config``, and its folder."""
     from scenewright.evals.runner.config import load_config
 

@@ -13,9 +13,9 @@ from scenewright.cli.console import (
     Exit,
     console,
     fields_of,
-    give,
     print_heading,
     print_json,
+    print_result_as,
     print_table,
     run_async,
     say,
@@ -142,7 +142,7 @@ def run(
             )
         )
     scores = results.scores()
-    give(as_json, results_data(results, scores), print_results, results, scores)
+    print_result_as(as_json, results_data(results, scores), print_results, results, scores)
     overall = [found.overall for found in scores.values()]
     return (
         Exit.MISSING
@@ -177,7 +177,9 @@ def report(
     folder = Path("evals") / load_xtc_config(place).name if place.suffix == ".toml" else place
     results = XtcResults(folder)
     page = write_report(results, out, paper=paper, most=facts)
-    give(as_json, {"page": str(page), **results_data(results, results.scores())}, say, str(page))
+    print_result_as(
+        as_json, {"page": str(page), **results_data(results, results.scores())}, say, str(page)
+    )
 
 
 class _ReadOnce:

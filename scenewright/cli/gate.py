@@ -114,7 +114,7 @@ def gate(
     from scenewright.evals.gate.subjects import change_of, evaluation_of, subject_of
 
     try:
-        asked = GateOptions.model_validate(
+        chosen = GateOptions.model_validate(
             {name: context.params[name] for name in GateOptions.model_fields}
         )
     except ValidationError as error:
@@ -124,7 +124,7 @@ def gate(
     if labels is not None:
         if change or config or data or judges:
             raise fail("--labels compares judges: leave out --set, --config, --data and --judges")
-        of_judges = plan_judge_gate(baseline, candidate, labels, asked, folder)
+        of_judges = plan_judge_gate(baseline, candidate, labels, chosen, folder)
         # What it costs is known as it goes on; a price that nobody knows is told first.
         agree(None, limit_usd, yes, "raise --limit-usd", (baseline, candidate))
         with show_progress("comparing", quiet) as show:
@@ -137,7 +137,7 @@ def gate(
         planned = plan_gate(
             subject_of(baseline),
             subject_of(candidate, dict(change_of(each) for each in change or ())),
-            asked,
+            chosen,
             folder,
             config=evaluation_of(config, data, split_list(judges), panel),
             root=config.parent if config is not None else None,

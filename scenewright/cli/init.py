@@ -114,10 +114,10 @@ def steps(profile: Profile) -> list[str]:
     if absent:
         sizes = [shown.need.known_bytes() for shown in absent]
         known = [size for size in sizes if size is not None]
-        told = (
+        sizes_text = (
             f"about {sum(known) / 1e9:.0f} GB" if len(known) == len(sizes) else "sizes: --dry-run"
         )
-        found.append(f"scenewright models pull {profile.name}      # {told}")
+        found.append(f"scenewright models pull {profile.name}      # {sizes_text}")
     main = memory_of_machine() or 0
     needed = memory_needed(profile, main, cuda_memory())
     if needed is not None and needed["fits"] == "no":

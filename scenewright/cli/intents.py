@@ -1,4 +1,4 @@
-"""What a person said beside the graph, on the terminal: told in lines, or asked back.
+"""Wishes and doubts of a sentence on the terminal: printed as lines, or asked back.
 
 A doubt of a sentence is a numbered choice for who runs ``refine --ask``; without it each is a line.
 """
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 def intent_lines(scene: SceneGraph) -> list[tuple[str, str]]:
     """Return the labels and texts of what was said beside the graph; plain numbers are left out."""
-    said = scene.intent
-    lines: list[tuple[str, str]] = [(one.kind, one.text) for one in said.globals]
-    lines += [("without", one.text) for one in said.exclusions]
-    lines += [("number", told) for count in said.counts if (told := _number(scene, count))]
-    lines += [("text", f'"{text}"') for text in said.texts]
-    lines += [("not asked", f"{one.text}: {one.reason}") for one in said.unread]
+    intent = scene.intent
+    lines: list[tuple[str, str]] = [(one.kind, one.text) for one in intent.globals]
+    lines += [("without", one.text) for one in intent.exclusions]
+    lines += [("number", told) for count in intent.counts if (told := _number(scene, count))]
+    lines += [("text", f'"{text}"') for text in intent.texts]
+    lines += [("not asked", f"{one.text}: {one.reason}") for one in intent.unread]
     return lines + [("doubt", str(doubt)) for doubt in scene.doubts]
 
 
@@ -43,7 +43,7 @@ def _number(scene: SceneGraph, count: Count) -> str:
     return f"{names}: {count.number}, of which the graph has {len(count.objects)}"
 
 
-def tell_intent(scene: SceneGraph, hint: str = "") -> None:
+def warn_unread(scene: SceneGraph, hint: str = "") -> None:
     """Warn of what of its sentence ``scene`` does not hold, and of each doubt, with ``hint``."""
     for told in scene.warnings:
         note(f"warning: {told}", "yellow")
@@ -51,11 +51,11 @@ def tell_intent(scene: SceneGraph, hint: str = "") -> None:
         note(hint)
 
 
-def tell_read(read: ReadScene) -> None:
+def warn_of_reading(read: ReadScene) -> None:
     """Warn of what was not read, of each doubt, and of a language model that did not read."""
     for told in read.warnings:
         note(f"warning: {told}", "yellow")
-    tell_intent(read.scene)
+    warn_unread(read.scene)
 
 
 def ask_back(scene: SceneGraph, read: Callable[[str], SceneGraph]) -> SceneGraph:

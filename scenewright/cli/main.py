@@ -110,8 +110,8 @@ app = App(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"scenewright {VERSION}")
         raise typer.Exit
 

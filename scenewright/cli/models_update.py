@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scenewright.cli import options
-from scenewright.cli.console import Exit, fail, give, say
+from scenewright.cli.console import Exit, fail, print_result_as, say
 
 if TYPE_CHECKING:
     from scenewright.providers.model_facts import Kind, ModelFacts
@@ -54,12 +54,12 @@ def update(
             kept = str(keep_facts(text))
         except (OSError, RuntimeError) as error:
             raise fail(f"the table cannot be kept: {error}", Exit.FAILED) from error
-        told = f"model facts of {table.as_of} replace those of {before.as_of}: {kept}"
+        result = f"model facts of {table.as_of} replace those of {before.as_of}: {kept}"
     else:
         kept = before.place
-        told = f"the table in use ({before.version}) is as new as {place} ({table.as_of})"
+        result = f"the table in use ({before.version}) is as new as {place} ({table.as_of})"
     data = {"as_of": str(table.as_of), "before": str(before.as_of), "updated": newer, "file": kept}
-    give(as_json, data, say, told)
+    print_result_as(as_json, data, say, result)
     return Exit.OK
 
 

@@ -19,14 +19,14 @@ from scenewright.cli.console import (
     Exit,
     debugging,
     fail,
-    labelled,
     note,
     print_json,
+    print_labelled,
     run_async,
     say,
     write_file,
 )
-from scenewright.cli.intents import intent_lines, tell_intent
+from scenewright.cli.intents import intent_lines, warn_unread
 from scenewright.cli.options import chosen_profile
 from scenewright.cli.refine import read_argument, sentence_reader
 from scenewright.evals.reporting.words import count
@@ -115,7 +115,7 @@ def parse(
     for warning in caught:
         note(f"note: {warning.message}")
     if to is not None or as_json:
-        tell_intent(graph)
+        warn_unread(graph)
     if to is not None and out is None:
         typer.echo(output, nl=not output.endswith("\n"))
     elif out is not None and to is not None:
@@ -146,7 +146,7 @@ def print_scene(graph: SceneGraph, found: Sequence[Fact], *, with_facts: bool) -
         say(f"{relation.source} {relation.predicate} {relation.target}")
     if beside := intent_lines(graph):
         say("")
-        labelled(beside, 21)
+        print_labelled(beside, 21)
     sizes = ((graph.objects, "object"), (graph.relations, "relation"), (found, "fact"))
     size = ", ".join(count(len(each), noun) for each, noun in sizes)
     say(f"\n{size}; complexity {graph.complexity():g}, {graph.level()}")

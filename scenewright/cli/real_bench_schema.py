@@ -79,7 +79,7 @@ def make(
 
     found = read_texts(texts)
     model = text_model_of(chat)
-    asked = EXISTENCE if existence is None else existence.strip() or None
+    question = EXISTENCE if existence is None else existence.strip() or None
     costs = expected(model, found)
     if not quiet:
         note(f"{len(found)} classes; at most {cost_line(model.name, costs)}")
@@ -89,7 +89,7 @@ def make(
         Ledger(out.with_name(f"{out.name}.replies.db")) as ledger,
         show_progress("asking", quiet, lines=False) as show,
     ):
-        work = make_schemas(ledger, model, found, existence=asked, retry=retry, on_progress=show)
+        work = make_schemas(ledger, model, found, existence=question, retry=retry, on_progress=show)
         made = run_and_free(work)
     schemas = [one.schema for one in made if one.schema is not None]
     if schemas:
@@ -133,7 +133,7 @@ def cub(
     from scenewright.evals.studies.real.schema_making import BIRD_EXISTENCE, cub_schemas
 
     where = console(stderr=True)
-    asked = BIRD_EXISTENCE if existence is None else existence.strip() or None
+    question = BIRD_EXISTENCE if existence is None else existence.strip() or None
     with where.status("reading") as status:
 
         def show(lines: int) -> None:
@@ -141,7 +141,7 @@ def cub(
                 status.update(f"{lines:,} labels read")
 
         made = cub_schemas(
-            folder, share=share, certainty=certainty, existence=asked, on_progress=show
+            folder, share=share, certainty=certainty, existence=question, on_progress=show
         )
     for problem in made.bad:
         note(f"note: left out: {problem}")

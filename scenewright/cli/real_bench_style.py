@@ -99,7 +99,7 @@ def train(
             try:
                 plan = StylePlan.model_validate(
                     usual
-                    | options.given(rate=rate, batch=batch, epochs=epochs)
+                    | options.without_none(rate=rate, batch=batch, epochs=epochs)
                     | {"texts": {"photo": photo, "illustration": illustration}, "seed": seed}
                 )
             except ValidationError as error:

@@ -55,9 +55,9 @@ def mark(state: Shown, probability: float | None, console: Console) -> Text:
     return Text(f"{symbol(state, console)}{known}", style=STYLES[state])
 
 
-def _verdict(verdict: Verdict | None, console: Console, lacking: Shown = "pending") -> Text:
+def _verdict(verdict: Verdict | None, console: Console, missing: Shown = "pending") -> Text:
     if verdict is None:
-        return mark(lacking, None, console)
+        return mark(missing, None, console)
     return mark(verdict.state, verdict.probability, console)
 
 
@@ -281,8 +281,8 @@ class Lines:
                 cut = words.dropped_line(event, self._statements)
                 return f"round {event.round}: {event.purpose} {took}" + (f"; {cut}" if cut else "")
             case events.Drafted():
-                held = words.held(event.cards[event.kept])
-                return f"round 0: finishes draft {event.kept + 1} of {len(event.images)}: {held}"
+                result = words.held(event.cards[event.kept])
+                return f"round 0: finishes draft {event.kept + 1} of {len(event.images)}: {result}"
             case events.Proposed():
                 return f"round {event.round}: {words.heat_line(event)}"
             case events.Selected():
