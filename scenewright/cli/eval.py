@@ -1,8 +1,9 @@
-"""``scenewright eval``: evaluate text-to-image models on facts."""
+"""``scenewright eval``: evaluate text-to-image models on facts, and report the results."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.text import Text
 
@@ -11,6 +12,7 @@ from scenewright.cli.app import App, option_groups, resumable
 from scenewright.cli.console import (
     Exit,
     console,
+    fields_of,
     note,
     print_json,
     print_result_as,
@@ -20,10 +22,10 @@ from scenewright.cli.console import (
 )
 from scenewright.cli.costs import agree
 from scenewright.cli.eval_plan import ConfigArgument, load_evaluation, plan, print_estimate
-from scenewright.cli.eval_report import compare, peers, report
 from scenewright.cli.eval_xtc import app as xtc
 from scenewright.cli.options import without_none
-from scenewright.cli.progress import show_eval_progress
+from scenewright.cli.progress import show_eval_progress, show_progress
+from scenewright.evals.reporting.words import p_value, score, signed
 
 if TYPE_CHECKING:
     from scenewright.evals.store.results import Results
@@ -236,6 +238,218 @@ def print_summary(results: Results, summary: dict[str, Any]) -> None:
             f"{totals['tokens_out'] / images:,.0f} out, ${totals['usd'] / images:.5f}"
         )
     say(f"results in {results.folder}; `scenewright eval report {results.folder}`")
+
+
+Classes = Literal["level", "group", "category", "complexity", "none"]
+"""Classes of items to compare within."""
+
+
+@resumable("The old report is unchanged; the same command goes on with the thumbnails.")
+def report(
+    folder: options.EvalFolder,
+    out: Path | None = None,
+    copy_pictures: bool = False,
+    resamples: options.Resamples = 10_000,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Make the static HTML report of an evaluation: tables, plots, and every item with its facts.
+
+    The pages open from the disk, without a server or the network. A new report replaces the old
+    one and reuses its thumbnails.
+
+    Args:
+        out: Folder of the report; default: report in FOLDER.
+        copy_pictures: Copy full pictures into the report, so that it can be moved.
+    """
+    from scenewright.evals.reporting.report import build_report
+    from scenewright.evals.store.results import Results
+
+    with show_progress("items", quiet or as_json, lines=False) as show:
+        built = build_report(
+            Results(folder), out, copy_pictures=copy_pictures, resamples=resamples,
+            progress=show,
+        )  # fmt: skip
+    if as_json:
+        print_json(fields_of(built, "page", "items", "lost", "answer"))
+        return
+    if built.answer is not None and not quiet:
+        note(built.answer.sentence)
+    say(str(built.page))
+    if built.lost:
+        note(f"{built.lost} pictures of the tables could not be read.", "yellow")
+
+
+def compare(
+    sides: list[str],
+    by: Classes = "level",
+    metric: list[str] | None = None,
+    panel: list[str] | None = None,
+    parts: bool = False,
+    baseline: bool = False,
+    force: bool = False,
+    resamples: options.Resamples = 10_000,
+    seed: options.Seed = 0,
+    html: Path | None = None,
+    csv: Path | None = None,
+    as_json: options.Json = False,
+) -> None:
+    """Test the differences of arms on the items that both have scored.
+
+    Paired bootstrap intervals, sign-flip permutation tests, and p-values corrected for the number
+    of comparisons (Holm; Benjamini–Hochberg beside it). The leading score over all items is tested
+    first and alone, classes of items and other scores after it.
+
+    Args:
+        sides: Evaluations or their arms: FOLDER, FOLDER:BACKEND/CONDITION or
+            FOLDER:BACKEND/CONDITION/SEED. One folder: compare its arms.
+        by: Classes of items, besides all items.
+        metric: Only this metric; can be given several times.
+        panel: Only this panel of judges; can be given several times.
+        parts: Also compare the parts of scores (objects, relations).
+        baseline: Compare with the first side only.
+        force: Also compare what was measured differently, with a note.
+        html: Write an HTML page to this file.
+        csv: Write the table to this file.
+    """
+    from scenewright.evals.reporting import comparison as compared
+    from scenewright.evals.reporting.evaluations import open_sides, pairs_of
+    from scenewright.evals.statistics.answers import difference_answer
+
+    found = compared.compare(
+        pairs_of(open_sides(sides), baseline),
+        by=None if by == "none" else by,
+        metrics=metric or (),
+        panels=panel or (),
+        parts=parts,
+        force=force,
+        resamples=resamples,
+        seed=seed,
+    )
+    if html is not None:
+        from scenewright.core.flushing import write_text
+        from scenewright.evals.reporting.comparison import comparison_page
+
+        write_text(html, comparison_page(found))
+    if csv is not None:
+        from scenewright.evals.reporting.grids import write_differences
+
+        write_differences(csv, found)
+    if as_json:
+        differences = [
+            {
+                **each.model_dump(mode="json"),
+                **fields_of(each, "significant", "better"),
+                "answer": difference_answer(found.contrast(each)),
+            }
+            for each in found.differences
+        ]
+        data = {"answer": found.answer, **found.model_dump(mode="json")}
+        print_json(data | {"differences": differences})
+        return
+    for warning in found.warnings:
+        note(f"measured differently: {warning}", "yellow")
+    say(found.answer.sentence, "bold")
+    say("")
+    pairs = dict.fromkeys((each.before, each.after) for each in found.differences)
+    for before, after in pairs:
+        say(f"{after} − {before}", "bold")
+        rows, remarks = [], []
+        for d in found.differences:
+            if (d.before, d.after) != (before, after):
+                continue
+            r, name = (
+                d.result,
+                " ".join(filter(None, (d.metric, d.part, d.panel and f"by {d.panel}"))),
+            )
+            ends = "–" if r.low is None else f"{signed(r.low)} to {signed(r.high)}"
+            scores = (score(d.score_before), score(d.score_after), signed(r.mean))
+            p_values = (p_value(r.p), p_value(d.p_holm), p_value(d.p_bh))
+            cells = (*scores, ends, signed(r.dz, 2), *p_values, d.better)
+            rows.append((name, d.scope or "all", str(r.n), *cells))
+            remarks += [f"{name}: {n} left out, {why}" for why, n in d.left_out.items()]
+            remarks += [f"{name}: {d.seeds}"] if d.seeds and not d.scope else []
+        print_table(
+            (
+                *("score", "items", "n", "before", "after", "difference", "95% interval", "d_z"),
+                *("p", "Holm", "BH", "better"),
+            ),
+            rows,
+        )
+        for line in dict.fromkeys(remarks):
+            say(line, "dim")
+        say("")
+    for line in found.notes:
+        say(line, "dim")
+    say(
+        f"Means over items; 95% intervals by paired bootstrap ({found.resamples:,} resamples); p "
+        f"by sign flips. {found.correction}.",
+        "dim",
+    )
+
+
+def peers(
+    folder: options.EvalFolder,
+    ratings: Path | None = None,
+    out: options.OptionalOut = None,
+    resamples: options.Resamples = 1000,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Compare every metric of an evaluation with the others: by judge, by aggregator, by arm.
+
+    Writes peers.md, peers.csv, peers.parquet and peers.svg next to the evaluation's tables: means
+    and paired differences of the arms with 95 % intervals and, with ratings, the rank correlation
+    of each metric and voter with people.
+
+    Examples of use:
+
+      scenewright eval peers evals/peers
+
+      scenewright eval peers evals/peers --ratings ratings.csv
+
+    Exit codes: 0 written; 2 wrong input; 3 could not run.
+
+    Args:
+        ratings: Ratings of the pictures by people: CSV or parquet with item, arm and rating, or the
+            output of `scenewright rate export`.
+        out: Folder of the files; default: FOLDER.
+    """
+    from scenewright.evals.store.results import Results
+    from scenewright.evals.studies.peers.matrix import findings, matrix_of, peer_scores, said, write
+
+    scores = peer_scores(Results(folder))
+    off = quiet or as_json
+    with show_progress("voters", off, lines=False) as show:
+        found = matrix_of(scores, ratings, resamples=resamples, seed=seed, on_progress=show)
+    written = write(found, out or folder)
+    if as_json:
+        print_json(
+            fields_of(
+                found,
+                *("name", "items", "arms", "rated"),
+                findings=list(findings(found)),
+                figures=found.records(),
+                files=[str(file) for file in written.files],
+            )
+        )
+        return
+    rows = []
+    for line in found.lines:
+        cells = [estimate.text(3) for estimate in line.means.values()]
+        if found.rated:
+            cells.append("–" if line.spearman is None else line.spearman.text(3))
+        rows.append((line.metric, said(line), *cells))
+    last = ["Spearman"] if found.rated else []
+    if any(found.prompts.values()):
+        prompts = [found.prompts.get(arm) for arm in found.arms]
+        dropped = ["" if one is None else one.text for one in prompts]
+        rows.append(("prompts", "facts (tokens) dropped", *dropped, *("" for _ in last)))
+    print_table(("metric", "voter", *(f">{name}" for name in (*found.arms, *last))), rows)
+    for sentence in findings(found):
+        say(sentence)
+    say(str(written.page))
 
 
 app = App(

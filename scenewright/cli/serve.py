@@ -1,4 +1,4 @@
-"""``scenewright serve`` and ``scenewright worker``: the service and its background workers."""
+"""``scenewright serve``, ``worker`` and ``mcp``: the service, its workers, and its tools."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import gc
 import logging
 import sys
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ from scenewright.cli.console import (
     note,
     restore_signals,
     run_and_free,
+    run_async,
     say,
     stop_on_signal,
     text_of,
@@ -228,3 +230,67 @@ async def work_until_signal(settings: ServiceSettings) -> None:
         restore_signals()
         # Inside the block, so that the health port still answers.
         await service.worker.drain(settings.drain_seconds)
+
+
+def mcp(
+    data: DataOption = None, database: DatabaseOption = None, profiles: ProfilesOption = None
+) -> None:
+    """Serve MCP on standard input and output, for an agent's client that starts it.
+
+    Register it in a client whose configuration is JSON:
+
+    \b
+      {"mcpServers": {"scenewright": {
+        "command": "scenewright",
+        "args": ["mcp", "--data", "/data/scenewright"]}}}
+
+    or with one command:
+
+    \b
+      claude mcp add scenewright -- scenewright mcp --data /data/scenewright
+
+    The client may start it in any folder: give the data folder by its absolute path. Runs are kept
+    there; unfinished ones continue when the client starts it again. A shared service has the same
+    tools at its address /mcp (scenewright serve).
+    """
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO if debugging() else logging.WARNING,
+        format="%(levelname)s %(name)s: %(message)s",
+    )
+    from scenewright.service.core.settings import service_settings
+
+    run_async(serve_tools(service_settings(data=data, database=database, profiles=profiles)))
+
+
+async def serve_tools(settings: ServiceSettings) -> None:
+    """Serve MCP on standard input and output until the client or a signal ends it."""
+    from scenewright.config.settings import load_settings
+    from scenewright.runs.model_factory.local_models import SHARED
+    from scenewright.service.core.lifespan import running
+    from scenewright.service.mcp.agent_sessions import AgentSessions, agent_sessions
+    from scenewright.service.mcp.server import mcp_server
+
+    base = load_settings()
+    check_profiles(settings, base)
+    if settings.profiles:
+        base = base.model_copy(update={"profile": settings.profiles[0]})
+
+    @asynccontextmanager
+    async def opened(_: object) -> AsyncIterator[AgentSessions]:
+        async with running(settings, base=base) as service, agent_sessions(service) as found:
+            yield found
+
+    # The service starts inside: by then only the protocol is written to standard output.
+    serving = asyncio.ensure_future(mcp_server(opened).run_stdio_async())
+    stopping = asyncio.create_task(stop_on_signal().wait())
+    try:
+        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not serving.done():
+            serving.cancel()
+            await asyncio.wait([serving])
+        elif not serving.cancelled():
+            serving.result()
+    finally:
+        await SHARED.aclose()
