@@ -37,9 +37,7 @@ SCENES: dict[str, str] = {
 
 @resumable("The same command continues the demo.")
 def demo(
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder of the three runs and the page.")
-    ] = Path("out/demo"),
+    out: Annotated[Path, typer.Option("--out", "-o")] = Path("out/demo"),
     profile: options.ProfileName = None,
     rounds: options.Rounds = 3,
     seed: options.Seed = 0,
@@ -55,6 +53,9 @@ def demo(
 
     Exit codes: 0 the page is written (the scenes may have missing facts, the page shows them);
     2 wrong input or usage; 3 could not run; 130 interrupted.
+
+    Args:
+        out: Folder of the three runs and the page.
     """
     folders = run_async(
         _draw(out, profile, rounds, seed, max_usd, yes, console(stderr=True), quiet)

@@ -42,25 +42,19 @@ _MADE_ENDINGS = ("en", "ed", "llic", "lline", "like")
 """Endings of adjectives of materials: "wooden", "metallic"."""
 SIDES = LISTS.words("values", "sides")
 """Places of a picture."""
-_UNDETERMINED = frozenset({"mid", "both", "each", "either", "every", "two", "all"})
-_DETERMINED = frozenset(
-    {"a", "an", "the", "this", "that", "these", "those", "his", "her", "its", "their", "my", "your"}
-)
-_PRONOUNS = frozenset(
-    {"he", "she", "it", "they", "someone", "somebody", "something", "everyone", "them", "i", "you"}
-)
+_UNDETERMINED = LISTS.words("values", "undetermined")
+_DETERMINED = LISTS.words("nouns", "determined")
+_PRONOUNS = LISTS.words("nouns", "pronouns")
 YES = frozenset({"yes", "true"})
 NO = frozenset({"no", "false"})
 """Values that only say whether their key holds: ``open: yes``."""
-_RANKS = {
-    **{"state": 0, "size": 1, "scale": 1, "length": 1, "age": 2, "shape": 3, "texture": 4},
-    **{"pattern": 4, "color": 5, "material": 7, "gender": 8, "type": 9},
-}
+_RANKS = {key: int(rank) for key, rank in LISTS.pairs("values", "ranks").items()}
 """Attribute key → its rank before the noun."""
 _OTHER_RANK = 6
 _LONGEST_ADJECTIVE = 4
 """Most words of a value that is placed before its noun."""
 _BEFORE_NOUN = frozenset({"noun", "participle", "and"})
+_DEGREES = frozenset({"very", "half", "well", "upside", "straight"})
 
 _SOUNDS_LIKE_YOU = re.compile(
     r"uni(?!n|m)|us[aeiu]|ut[eio]|eu|ewe|one\b|once\b|ukulele|u(?:s|sb|fo|v|k|n|i|rl)s?\b",
@@ -223,16 +217,13 @@ def _is_adjective(key: str, value: str) -> bool:
         return False
     if parts[0] == "participle" and parts[-1] == "noun" and doing:
         return False
-    fits = (
-        part in _BEFORE_NOUN or _is_degree(word) for word, part in zip(words, parts, strict=True)
-    )
+    fits = "preposition" not in parts
     if doing:
-        return all(fits) and parts[-1] != "adverb"
-    return not set(parts) & {"preposition"} and parts[-1] != "adverb"
-
-
-def _is_degree(word: str) -> bool:
-    return word.endswith("ly") or word in ("very", "half", "well", "upside", "straight")
+        fits = all(
+            part in _BEFORE_NOUN or word.endswith("ly") or word in _DEGREES
+            for word, part in zip(words, parts, strict=True)
+        )
+    return fits and parts[-1] != "adverb"
 
 
 def _state(value: str) -> str:

@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.scene import SceneGraph
@@ -127,6 +127,10 @@ class Counting(FrozenModel):
 class Fact(FrozenModel):
     """One statement of the scene, with the question that checks it."""
 
+    model_config = ConfigDict(
+        serialize_by_alias=True, validate_by_name=True, validate_by_alias=True
+    )
+
     id: str
     """Id, stable within a scene: ``o:dog.1``, ``a:dog.1:color``, ``r:dog.1|left of|ball.1``,
     ``real:dog.1:shape`` (realism). Separators inside a part are escaped with a backslash.
@@ -159,10 +163,11 @@ class Fact(FrozenModel):
     """Possible answers, in the order offered."""
     expected: str = "yes"
     """The option that says the fact holds."""
-    by_label: str = Field(default="", exclude_if=lambda question: not question)
+    label_question: str = Field(
+        default="", alias="by_label", exclude_if=lambda question: not question
+    )
     """Of a relation between objects that the question describes by attributes: the question by
     class label, for a judge that sees no relationship between what the first one describes."""
-
     counting: Counting | None = Field(default=None, exclude_if=lambda counting: counting is None)
     """Of one of several facts about how many there are of something: the question for all."""
 
@@ -186,11 +191,11 @@ class Fact(FrozenModel):
         return self.kind in FACT_KINDS
 
     @property
-    def asked_by_label(self) -> Fact | None:
-        """Return the fact with its question by class label; None if it has none."""
-        if not self.by_label:
+    def with_label_question(self) -> Fact | None:
+        """The fact with its question by class label; None if it has none."""
+        if not self.label_question:
             return None
-        return self.model_copy(update={"question": self.by_label, "by_label": ""})
+        return self.model_copy(update={"question": self.label_question, "label_question": ""})
 
     @property
     def counted(self) -> Fact | None:
@@ -430,14 +435,14 @@ def assign_verdicts(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> d
 
 
 def resolve_verdicts(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
-    """Return ``verdicts`` (one per fact) with unsure objects and absent instances decided.
+    """Return the verdicts (one per fact) after resolving uncertain objects and absent instances.
 
-    An object of which the panel is unsure is present if the mean of its probability and that of a
+    An object with an uncertain verdict is present if the mean of its probability and that of a
     fact that shows it is above ½; otherwise the facts about it are void. Statements about absent
     instances are void: if one person is counted but two questions about persons are answered with
-    yes, one answer is about the other person, or wrong. Settling twice changes nothing.
+    yes, one answer is about the other person, or wrong. Resolving twice changes nothing.
     """
-    verdicts = _without_unsure(facts, verdicts)
+    verdicts = _resolve_uncertain_objects(facts, verdicts)
     tells = assign_verdicts(facts, verdicts)
     if not tells:
         return dict(verdicts)
@@ -459,8 +464,10 @@ def resolve_verdicts(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> 
     return result
 
 
-def _without_unsure(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
-    """Return ``verdicts`` with the objects decided of which the panel is unsure."""
+def _resolve_uncertain_objects(
+    facts: Sequence[Fact], verdicts: Mapping[str, Verdict]
+) -> dict[str, Verdict]:
+    """Return the verdicts after resolving uncertain objects."""
     result = dict(verdicts)
     unsure = [
         fact
@@ -550,8 +557,9 @@ def missing_graph(
     """Return ``G_miss``, the part of ``scene`` that the image does not show (Scene-Bench, Sec. 4).
 
     Holds every object that is absent or one of whose attributes was judged *no*, and
-    every relation judged *no* or void, with both its ends so that it can be drawn. Of several
-    instances of a class those are absent of which the least holds (:func:`assign_verdicts`).
+    every relation judged *no* or void, with both its ends so that it can be drawn. Among several
+    instances of a class, those with the fewest confirmed facts are absent
+    (:func:`assign_verdicts`).
     Unscored facts are unknown, not missing, and an object that does not look real is there all
     the same. Empty if nothing is missing.
     """
@@ -625,7 +633,7 @@ class CorrectedScores(FiniteModel):
     """Scores of one image corrected for the panel's measured errors, each in [0, 1].
 
     None where the score is undefined or the panel too near to guessing: see
-    :mod:`scenewright.agents.panel.intervals`.
+    :mod:`scenewright.agents.panel.corrections`.
     """
 
     objects: float | None = None
@@ -687,19 +695,20 @@ class ScoreCard(FrozenModel):
         if missing or extra:
             raise FactError(f"verdicts do not fit the facts: missing {missing}, unknown {extra}")
         by_id = resolve_verdicts(facts, by_id)
-        counts: dict[FactKind, dict[State, int]] = {
-            kind: {"yes": 0, "no": 0, "void": 0, "unscored": 0} for kind in get_args(FactKind)
-        }
-        for fact in facts:
-            counts[fact.kind][by_id[fact.id].state] += 1
+        counts = Counter((fact.kind, by_id[fact.id].state) for fact in facts)
+
+        def recall(*kinds: FactKind) -> Recall:
+            states = get_args(State)
+            return Recall(**{state: sum(counts[k, state] for k in kinds) for state in states})
+
         return cls(
             verdicts=tuple(by_id[fact.id] for fact in facts),
-            objects=Recall(**counts["object"]),
-            attributes=Recall(**counts["attribute"]),
-            relations=Recall(**counts["relation"]),
-            further=Recall(**{s: counts["count"][s] + counts["text"][s] for s in get_args(State)}),
-            wishes=Recall(**counts["wish"]),
-            realism=Recall(**counts["realism"]),
+            objects=recall("object"),
+            attributes=recall("attribute"),
+            relations=recall("relation"),
+            further=recall("count", "text"),
+            wishes=recall("wish"),
+            realism=recall("realism"),
             alpha=alpha,
         )
 
@@ -759,10 +768,8 @@ class ScoreCard(FrozenModel):
         A finer order than :attr:`fact_recall`. A verdict without probability counts as 1 for yes
         and 0 for no.
         """
-        scored = [v for v in self.stated if v.state != "unscored"]
-        if not scored:
-            return None
-        return sum(v.likelihood for v in scored) / len(scored)
+        scored = [v.likelihood for v in self.stated if v.state != "unscored"]
+        return sum(scored) / len(scored) if scored else None
 
     @property
     def ocr(self) -> float | None:
@@ -781,13 +788,6 @@ class ScoreCard(FrozenModel):
         SGScore, then all stated facts, then realism, then the facts' mean probability (−1 if
         unscored): realism decides only between pictures with equal facts.
         """
-
-        def known(value: float | None) -> float:
-            return -1.0 if value is None else value
-
-        return (
-            known(self.sgscore),
-            known(self.fact_recall),
-            known(self.ocr),
-            known(self.expected_recall),
-        )
+        scores = (self.sgscore, self.fact_recall, self.ocr, self.expected_recall)
+        first, second, third, last = (-1.0 if score is None else score for score in scores)
+        return first, second, third, last

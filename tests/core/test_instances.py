@@ -356,13 +356,13 @@ def test_described_ends_are_asked_once_more_by_class_label() -> None:
     by_id = {fact.id: fact for fact in facts_of(DOGS)}
     fact = by_id["r:dog.1|left of|ball.1"]
     assert "the red dog and the ball" in fact.question
-    again = fact.asked_by_label
+    again = fact.with_label_question
     assert again is not None
     assert "the dog and the ball" in again.question
-    assert (again.id, again.options, again.by_label) == (fact.id, fact.options, "")
+    assert (again.id, again.options, again.label_question) == (fact.id, fact.options, "")
     assert "by_label" not in facts_of(GUITARIST)[-1].model_dump(), "nothing describes its ends"
-    assert not any(fact.by_label for fact in facts_of(DOGS, "scene-bench"))
-    bare = fact.model_copy(update={"by_label": ""})
+    assert not any(fact.label_question for fact in facts_of(DOGS, "scene-bench"))
+    bare = fact.model_copy(update={"label_question": ""})
     assert fact_digest(fact) == fact_digest(bare), "answers of before are found"
 
 

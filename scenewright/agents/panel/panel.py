@@ -41,6 +41,7 @@ from scenewright.agents.panel.pooling import option_logs, vote_log_odds
 from scenewright.agents.panel.rates import (
     Calibration,
     CalibrationError,
+    PanelCalibration,
     load_calibration,
     temper,
 )
@@ -186,6 +187,18 @@ class Panel:
         """
         quorum = max(1, min(self.quorum, judges))
         return replace(self, aggregation="mean", quorum=quorum, calibration=None, weights=None)
+
+    def measured(self, judges: Iterable[str]) -> PanelCalibration | None:
+        """Return the calibration's entry of ``judges`` with these settings; None without.
+
+        Entries measured when choices still had a threshold are ignored.
+        """
+        wanted = (tuple(sorted(judges)), self.aggregation, self.quorum, self.threshold, "pooled")
+        for entry in self.calibration.panels if self.calibration else ():
+            settings = (entry.aggregation, entry.quorum, entry.threshold, entry.choices)
+            if (entry.judges, *settings) == wanted:
+                return entry
+        return None
 
     def agreement_weights(self, judges: Sequence[str]) -> JudgeWeights | None:
         """Return the weights by which ``judges`` are pooled, None unless it is by agreement."""
