@@ -30,7 +30,12 @@ from scenewright.core.flushing import in_thread
 from scenewright.core.ports.backend import always
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
-from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPlace
+from scenewright.graphs.checkpoints import (
+    CheckpointFactory,
+    LoopCheckpoints,
+    RunPlace,
+    SqliteCheckpoints,
+)
 from scenewright.graphs.errors import EditError
 from scenewright.graphs.events import Edit, SentenceReading
 from scenewright.graphs.initial_image import InitialImage, load_initial_image
@@ -61,11 +66,11 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def folder_checkpoints(
-    folder: RunPlace, told: Callable[[], int]
-) -> AsyncIterator[Checkpoints]:
+    folder: RunPlace, event_count: Callable[[], int]
+) -> AsyncIterator[LoopCheckpoints]:
     """Return the checkpoints in the run folder itself: an SQLite file."""
-    async with in_thread(lambda: Checkpoints.opened(folder.path / CHECKPOINTS, told)) as saver:
-        yield saver
+    async with in_thread(lambda: SqliteCheckpoints.opened(folder.path / CHECKPOINTS)) as store:
+        yield LoopCheckpoints(store, event_count)
 
 
 @dataclass(frozen=True, slots=True)

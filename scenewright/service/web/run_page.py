@@ -16,7 +16,7 @@ from scenewright.config.profiles import DIRECTOR
 from scenewright.config.settings import Settings
 from scenewright.core.facts import assign_verdicts
 from scenewright.core.questions import QuestionForm
-from scenewright.graphs.eventlog import LogError
+from scenewright.graphs.errors import LogError
 from scenewright.graphs.events import RunStarted
 from scenewright.runs.folder import EVENTS, RunError
 from scenewright.runs.record import Round, RunRecord, read_run, record_of
