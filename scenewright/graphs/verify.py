@@ -380,7 +380,7 @@ async def _judge(state: JudgeTask, runtime: Runtime[CheckContext]) -> dict[str, 
     event = context.log.get(key, Answered)
     if event is None:
         facts, ahead = await worked_out(size_of_data(state["scene"]), _facts_to_ask, state, context)
-        image = context.images.held(state["image"])
+        image = context.images.cached(state["image"])
         if image is None:
             image = await asyncio.to_thread(context.images.get, state["image"])
         with paying(context.nonce, key), retries_told(runtime, state["round"]):
