@@ -90,6 +90,9 @@ PREDICATES: frozenset[tuple[str, ...]] = frozenset(
 LONGEST_PREDICATE: int = max(map(len, PREDICATES))
 
 
+_NO_NOUNS = ARTICLES.union(ADJECTIVES, NUMBERS)
+
+
 def key_of(value: str) -> str | None:
     """Return ``"color"``, ``"size"`` or ``"material"`` of a known attribute word, else none."""
     return ADJECTIVES.get(value.casefold())
@@ -139,10 +142,6 @@ class Statement:
     """Phrase after the predicate."""
 
 
-def _fold(text: str) -> str:
-    return " ".join(text.split())
-
-
 class _Masks:
     """Quoted strings and brackets, taken out of a text so that their inside is not read."""
 
@@ -172,7 +171,7 @@ class _Masks:
         if match is None:
             if _MASK.search(text):
                 raise fail(where, f"{quote(self.unmask(text))}: put all of it in quotes, or none")
-            return _fold(text)
+            return " ".join(text.split())
         return self.unquote(self.kept(match[1]), where)
 
     def unquote(self, text: str, where: str) -> str:
@@ -308,11 +307,6 @@ def _mention(text: str, masks: _Masks, where: str) -> Mention:
     )
 
 
-def _says_nothing(words: list[str]) -> bool:
-    return all(w.casefold() in ARTICLES or w.casefold() in ADJECTIVES or w.casefold() in NUMBERS
-               for w in words)  # fmt: skip
-
-
 def predicates_in(words: list[str]) -> list[tuple[int, int]]:
     """Return (start, end) of the known predicates: the leftmost longest, with a noun between."""
     lower = [word.casefold() for word in words]
@@ -324,7 +318,7 @@ def predicates_in(words: list[str]) -> list[tuple[int, int]]:
                 break
         else:
             size = 0
-        if size and not _says_nothing(words[begin:at]):
+        if size and not _NO_NOUNS.issuperset(lower[begin:at]):
             found.append((at, at + size))
             at = begin = at + size
         else:
