@@ -350,7 +350,7 @@ async def _ask_judge(
     """
     context = runtime.context
     judge = next(one for one in context.judges(role) if one.id == judge_id)
-    picture = context.images.held(candidate.image)
+    picture = context.images.cached(candidate.image)
     if picture is None:
         picture = await asyncio.to_thread(context.images.get, candidate.image)
     with paying(context.nonce, scope), emit_retries(runtime, candidate.round):
