@@ -421,18 +421,16 @@ def _shot(
 
 def _plain_score(view: RunRecord) -> Stat | None:
     """Return the one figure that stands first; none where nobody could score the picture."""
-    if (found := _scored(view.card("report"))) is not None:
-        own = view.reporting.kind == "self"
-        note = view.reporting.line if own else "by judges that did not steer the drawing"
-    elif (found := _scored(view.card("loop"))) is not None:
-        note = "by the judges that steered the drawing"
-    else:
-        return None
-    return Stat("Score", words.score(found), note)
-
-
-def _scored(card: ScoreCard | None) -> float | None:
-    return None if card is None else card.sgscore
+    own = view.reporting.kind == "self"
+    notes: dict[Role, str] = {
+        "report": view.reporting.line if own else "by judges that did not steer the drawing",
+        "loop": "by the judges that steered the drawing",
+    }
+    for role, note in notes.items():
+        card = view.card(role)
+        if card is not None and card.sgscore is not None:
+            return Stat("Score", words.score(card.sgscore), note)
+    return None
 
 
 def _overall(card: ScoreCard | None) -> Shown:
@@ -444,21 +442,18 @@ def _overall(card: ScoreCard | None) -> Shown:
     return "no" if known_to_fail else "unscored"
 
 
-def _report_words(view: RunRecord) -> tuple[Role, str, str]:
-    """Role, label and note of the report's figure: a self-report is labelled so."""
-    if view.reporting.kind == "self":
-        return "report", "Self-report", view.reporting.line
-    return "report", "Report judges", "never seen by the loop"
-
-
 def _stats(view: RunRecord, live: bool) -> tuple[Stat, ...]:
     stats = []
-    roles: tuple[tuple[Role, str, str], ...] = (
-        _report_words(view),
-        ("loop", "Loop judges", "steered the repair"),
+    own = view.reporting.kind == "self"
+    report = (
+        ("Self-report", view.reporting.line) if own else ("Report judges", "never seen by the loop")
     )
+    roles: dict[Role, tuple[str, str]] = {
+        "report": report,
+        "loop": ("Loop judges", "steered the repair"),
+    }
     first = view.scenes[-1].round
-    for role, label, note in roles:
+    for role, (label, note) in roles.items():
         card = view.card(role)
         if card is None:
             continue
