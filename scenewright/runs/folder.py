@@ -227,7 +227,11 @@ class RunFolder:
                     "choose a new folder"
                 )
             return None
-        found = _config_changes(_as_json(manifest["config"]), _as_json(config))
+        old, new = _as_json(manifest["config"]), _as_json(config)
+        found = ["another scene"] if old.get("scene") != new.get("scene") else []
+        for part in sorted({*old, *new} - {"scene"}):
+            place = "" if part != "replaced" else part
+            found += differences(old.get(part), new.get(part), place)
         if found:
             raise RunError(
                 f"{self.path} holds a run of another configuration: {_listed(found)}. Name another "
@@ -313,14 +317,6 @@ def _listed(found: Sequence[str], between: str = "; ") -> str:
     more = len(found) - _DIFFERENCES_SHOWN
     shown = [*found[:_DIFFERENCES_SHOWN], *([f"{more} more"] if more > 0 else [])]
     return between.join(shown)
-
-
-def _config_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return what differs between two configurations of a run, one clause each."""
-    found = ["another scene"] if old.get("scene") != new.get("scene") else []
-    for part in sorted({*old, *new} - {"scene"}):
-        found += differences(old.get(part), new.get(part), "" if part != "replaced" else part)
-    return found
 
 
 _GROUPS = {

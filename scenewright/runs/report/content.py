@@ -11,7 +11,6 @@ from markupsafe import Markup
 from scenewright.core.answers import FactLine, in_lines
 from scenewright.core.facts import FactKind, ScoreCard, assign_verdicts
 from scenewright.core.intent import Passage
-from scenewright.core.ports.backend import Reference, Start
 from scenewright.core.scene import COMPOSED, SceneGraph
 from scenewright.graphs.events import Drafted, Edited, Generated, Role
 from scenewright.runs.record import ROLES, Round, RunRecord, Shown
@@ -336,35 +335,34 @@ def _sources(view: RunRecord, r: Round, show: Show) -> tuple[Source, ...]:
         labels[r.reference.image] = "what was missing"
     request = r.candidate.request
     start = request.start
-    found = _drafts(view, r, show)
-    found += [
-        Source(
-            show(view.image_path(reference.image), SOURCE_SIDE),
-            labels.get(reference.image, "reference"),
-            _use_of(reference, start),
-        )
-        for reference in request.references
-    ]
+
+    def picture(image: str) -> Picture | None:
+        return show(view.image_path(image), SOURCE_SIDE)
+
+    found = []
+    drafted = r.last(Drafted)
+    if drafted is not None:
+        for at, (image, card) in enumerate(zip(drafted.images, drafted.cards, strict=True)):
+            use = words.held(card) + (", finished" if at == drafted.kept else "")
+            found.append(Source(picture(image), f"draft {at + 1}", use))
+    for reference in request.references:
+        use = f"weight {reference.weight:g}"
+        if start is not None and reference.mask == start.mask:
+            use = f"pasted in, {use}"
+        elif start is not None:
+            use = f"kept elsewhere, {use}" if reference.weight else "kept elsewhere"
+        label = labels.get(reference.image, "reference")
+        found.append(Source(picture(reference.image), label, use))
     # A picture that was put together for this round has no name of its own.
     shown = {reference.image for reference in request.references}
     if start is not None and start.image in labels.keys() - shown:
-        picture = show(view.image_path(start.image), SOURCE_SIDE)
-        found.append(Source(picture, labels[start.image], _use_as_start(start)))
+        use = f"drawn again from under noise, strength {start.strength:g}"
+        if start.instruct:
+            use = "edited as told"
+        elif start.mask is not None:
+            use = "drawn anew in places"
+        found.append(Source(picture(start.image), labels[start.image], use))
     return tuple(found)
-
-
-def _drafts(view: RunRecord, r: Round, show: Show) -> list[Source]:
-    told = r.last(Drafted)
-    if told is None:
-        return []
-    return [
-        Source(
-            show(view.image_path(image), SOURCE_SIDE),
-            f"draft {at + 1}",
-            words.held(card) + (", finished" if at == told.kept else ""),
-        )
-        for at, (image, card) in enumerate(zip(told.images, told.cards, strict=True))
-    ]
 
 
 def _strips(view: RunRecord, r: Round, show: Show) -> tuple[tuple[str, tuple[Source, ...]], ...]:
@@ -391,23 +389,6 @@ def _strips(view: RunRecord, r: Round, show: Show) -> tuple[tuple[str, tuple[Sou
         )
         for at, place in enumerate(r.plan.places)
     )
-
-
-def _use_as_start(start: Start) -> str:
-    if start.instruct:
-        return "edited as told"
-    if start.mask is not None:
-        return "drawn anew in places"
-    return f"drawn again from under noise, strength {start.strength:g}"
-
-
-def _use_of(reference: Reference, start: Start | None) -> str:
-    weight = f"weight {reference.weight:g}"
-    if start is None:
-        return weight
-    if reference.mask == start.mask:
-        return f"pasted in, {weight}"
-    return f"kept elsewhere, {weight}" if reference.weight else "kept elsewhere"
 
 
 def _shot(

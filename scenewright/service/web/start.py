@@ -63,7 +63,16 @@ async def start(
     if like is not None:
         asked = await asked_again(service, await service.run(identity, like))
         scene = asked.scene
-        given |= {"text": sentence_of(asked), **_given_by(asked)}
+        values = {
+            "profile": asked.profile,
+            "strategy": asked.strategy,
+            "rounds": asked.rounds,
+            "seed": asked.seed,
+            "usd": asked.budget.usd,
+            "images": asked.budget.images,
+        }
+        given["text"] = sentence_of(asked)
+        given |= {name: str(value) for name, value in values.items() if value is not None}
     return await _shown(request, service, identity, given, scene=scene)
 
 
@@ -128,18 +137,6 @@ def _problem(error: ServiceError) -> str:
         return error.detail
     quoted = ", ".join(f"“{passage.text}”" for passage in error.unread)
     return f"{quoted} is not English: write the sentence in English."
-
-
-def _given_by(asked: RefinementRequest) -> dict[str, str]:
-    values = {
-        "profile": asked.profile,
-        "strategy": asked.strategy,
-        "rounds": asked.rounds,
-        "seed": asked.seed,
-        "usd": asked.budget.usd,
-        "images": asked.budget.images,
-    }
-    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 async def _shown(
