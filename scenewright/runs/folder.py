@@ -371,7 +371,7 @@ def _model_changes(
         changed += [
             f"{name} {id}"
             for id in before
-            if id in now and before[id] != now[id] and not _reached(before[id], moved)
+            if id in now and before[id] != now[id] and not _uses_account(before[id], moved)
         ]
     if len(changed) == 1:
         found.append(f"{changed[0]} has other weights, settings or libraries")
@@ -381,15 +381,15 @@ def _model_changes(
     return found if found or moved else ["their order has changed"]
 
 
-def _reached(model: Any, accounts: Sequence[str]) -> bool:
+def _uses_account(model: Any, accounts: Sequence[str]) -> bool:
     """Return whether a manifest's model is reached through one of ``accounts``.
 
     A composer names its language model, ``account:model``, in its fingerprint.
     """
-    told = f"{model.get('id')} {model.get('fingerprint')}" if isinstance(model, dict) else ""
+    words = f"{model.get('id')} {model.get('fingerprint')}" if isinstance(model, dict) else ""
     return any(
         word.startswith((f"{account}:", f"{DECISION_KIND}:{account}/"))
-        for word in told.split()
+        for word in words.split()
         for account in accounts
     )
 
