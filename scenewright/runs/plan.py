@@ -41,8 +41,9 @@ from scenewright.graphs.events import Edit, SentenceReading
 from scenewright.graphs.initial_image import InitialImage, load_initial_image
 from scenewright.graphs.state import never
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
-from scenewright.runs.coverage import check_coverage, coverage_of, drawn_as_known
+from scenewright.runs.coverage import check_coverage, coverage_of
 from scenewright.runs.folder import CHECKPOINTS, RunError, RunFolder, choose_folder
+from scenewright.runs.known_words import drawn_as_known
 from scenewright.runs.model_factory.profiles import JUDGE_GROUPS, chat_name
 from scenewright.runs.options import (
     MODELS,

@@ -39,8 +39,9 @@ from scenewright.graphs.record import Candidate
 from scenewright.graphs.reporting import Reporting, reporting_of, version_changes
 from scenewright.graphs.state import CheckContext
 from scenewright.providers import open_answers
-from scenewright.runs.coverage import checked_as_known, coverage_of
+from scenewright.runs.coverage import coverage_of
 from scenewright.runs.folder import RunError
+from scenewright.runs.known_words import checked_as_known
 from scenewright.runs.model_factory.profiles import RunJudges, build_judges
 from scenewright.runs.options import ModelOverrides
 from scenewright.runs.reading import ReadScene, read_scene

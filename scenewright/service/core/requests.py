@@ -25,7 +25,8 @@ from scenewright.core.formats import FormatError, loads_scene
 from scenewright.core.intent import Intent
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
-from scenewright.runs.coverage import Coverage, coverage_of, drawn_as_known
+from scenewright.runs.coverage import Coverage, coverage_of
+from scenewright.runs.known_words import drawn_as_known
 from scenewright.runs.reading import Sentence, chat_that_reads, preliminary, reader_of
 from scenewright.runs.report.words import scene_words, shorten
 from scenewright.service.core.errors import Unprocessable
