@@ -286,13 +286,13 @@ def _asked(
 
 def _models(asked: AnnotateConfig) -> tuple[tuple[Voter, ...], TextModel | None, tuple[Judge, ...]]:
     from scenewright.evals.annotation.panel_queries import text_model_of, voters_of
-    from scenewright.runs.model_factory.profiles import judge_of
+    from scenewright.runs.model_factory.profiles import build_judge
 
     voters = voters_of(asked.panel)
     text = None
     if asked.synonyms or asked.diversity or asked.attributes:
         text = text_model_of(asked.text_model or asked.panel[0])
-    return voters, text, tuple(judge_of(spec) for spec in asked.judges)
+    return voters, text, tuple(build_judge(spec) for spec in asked.judges)
 
 
 STAGES = {

@@ -236,7 +236,7 @@ def _by_judges(picture: Any, profile: Profile, settings: Settings) -> SceneGraph
     from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser, Vocabulary
 
     known = settings_with(profile, settings)
-    judges = [profiles.judge_of(judge, settings=known) for judge in profile.judges]
+    judges = [profiles.build_judge(judge, settings=known) for judge in profile.judges]
     # Near says little beside a direction, and judges would confirm both.
     predicates = tuple(p for p in PREDICATES if p != "near")
     words = Vocabulary(tuple(KINDS), {"color": tuple(COLORS)}, predicates, can_hold, "miniature")
@@ -296,7 +296,7 @@ def _chat(profile: Profile, settings: Settings) -> Any:
     chat = chat_that_reads(profile)
     account, model = split_judge(chat)
     caps = caps_of(settings.account(account).provider, model, chats=True)
-    return profiles.chat_of(
+    return profiles.build_chat(
         chat,
         settings_with(profile, settings),
         role="parser",

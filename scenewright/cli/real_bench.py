@@ -153,7 +153,7 @@ def scored_rows(
     )
     from scenewright.evals.studies.real.schema import read_schemas
     from scenewright.providers import AnswerStore
-    from scenewright.runs.model_factory.profiles import panel_of
+    from scenewright.runs.model_factory.profiles import build_panel
 
     if judges and profile:
         raise fail("give --judges or --profile, not both")
@@ -167,7 +167,7 @@ def scored_rows(
     place.parent.mkdir(parents=True, exist_ok=True)
 
     async def scored() -> list[RealRow]:
-        made = await panel_of(list(specs), settings=settings)
+        made = await build_panel(list(specs), settings=settings)
         with closing(AnswerStore(place)) as answers:
             scorer = RealScorer(
                 made,

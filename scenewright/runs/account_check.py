@@ -65,7 +65,7 @@ from scenewright.providers.retry import (
 )
 from scenewright.providers.transport import http_client
 from scenewright.providers.usage import Usage, metered
-from scenewright.runs.model_factory.profiles import backend_of, caller_of, judge_of
+from scenewright.runs.model_factory.profiles import backend_of, build_judge, get_caller
 
 Kind = Literal["chat", "decision", "image"]
 """Of a model: one that writes, one that decides, or one that draws."""
@@ -216,7 +216,7 @@ async def check_model(name: str, named: NamedModel, settings: Settings) -> Model
                 named.model, named.kind, "failed", problem, await _remedy(checked, problem)
             )
     if spent.calls:
-        usd = caller_of(name, settings).price_of(*checked.priced, spent.usage)
+        usd = get_caller(name, settings).price_of(*checked.priced, spent.usage)
         done = replace(
             done,
             seconds=spent.seconds,
@@ -296,7 +296,7 @@ async def _ask_chat(checked: _Checked) -> ModelCheck:
         return request
 
     try:
-        call = await caller_of(checked.name, checked.settings).call(
+        call = await get_caller(checked.name, checked.settings).call(
             attempts(client, build, read),
             classify=client.classify,
             provider=checked.priced[0],
@@ -390,7 +390,7 @@ def _warnings(checked: _Checked, reply: Completion, caps: ModelCaps) -> Iterator
 
 async def _ask_decisions(checked: _Checked) -> ModelCheck:
     """Ask a judge of decisions about a picture."""
-    judge = judge_of(checked.spec, checked.settings)
+    judge = build_judge(checked.spec, checked.settings)
     (answer,) = await judge.answer(_picture(), [_fact()])
     done = ModelCheck(
         checked.named.model, checked.named.kind, "ok", served=getattr(answer, "model", "")

@@ -173,7 +173,7 @@ class ModelClient(ProviderClient[C]):
 
     def timed_out(self) -> None:
         """Note that the last attempt got no reply in time: what it probed is at fault."""
-        self._negotiation.missed(self._negotiation.way)
+        self._negotiation.reject(self._negotiation.way)
 
     def terms(self) -> Terms:
         """Return the form of the next request, as negotiated."""

@@ -223,7 +223,7 @@ def pull_commands(profile: Profile, lost: Iterable[Present]) -> list[str]:
 _DRAWING = {"backend", "adapter", "LoRA", "denoiser", "image encoder"}
 
 
-def demand_models(profile: Profile, *, backend: bool = True, **judges: bool) -> None:
+def require_models(profile: Profile, *, backend: bool = True, **judges: bool) -> None:
     """Check that the models of ``profile`` are cached; no network access.
 
     The flags leave out models that are provided otherwise or not used, as those of

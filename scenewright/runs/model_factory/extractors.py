@@ -302,7 +302,7 @@ class _Builder:
         from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
 
         return ExtractionPanel(
-            [profiles.judge_of(name, settings=self.settings) for name in part.names]
+            [profiles.build_judge(name, settings=self.settings) for name in part.names]
         )
 
     def _parser(self, part: PartSpec) -> PictureParser:
@@ -318,7 +318,7 @@ class _Builder:
         if account not in CHAT_KINDS:
             caps = caps_of(self.settings.account(account).provider, model, chats=True)
             overrides = {"sampling": sampling_of(caps)}
-        chat = profiles.chat_of(part.names[0], self.settings, role="parser", overrides=overrides)
+        chat = profiles.build_chat(part.names[0], self.settings, role="parser", overrides=overrides)
         return PictureParser(chat, profiles.preparation_of(part.names[0], self.settings))
 
     def _keys(self) -> tuple[Any, str]:
@@ -338,7 +338,7 @@ class _Builder:
         if part.kind == "chat":
             from scenewright.tools.vision.extraction.chat_readers import ChatAttributes
 
-            chat = profiles.chat_of(part.names[0], self.settings, role="parser")
+            chat = profiles.build_chat(part.names[0], self.settings, role="parser")
             return ChatAttributes(chat, profiles.preparation_of(part.names[0], self.settings))
         if part.kind == "judges":
             from scenewright.tools.vision.extraction.judged_readers import JudgedAttributes
@@ -367,7 +367,7 @@ class _Builder:
         if part.kind == "chat":
             from scenewright.tools.vision.extraction.chat_readers import ChatVerifier
 
-            chat = profiles.chat_of(part.names[0], self.settings, role="grader")
+            chat = profiles.build_chat(part.names[0], self.settings, role="grader")
             preparation = profiles.preparation_of(part.names[0], self.settings)
             return ChatVerifier(chat, preparation, self.spec.concurrent)
         if part.kind == "judges":

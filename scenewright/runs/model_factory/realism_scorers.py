@@ -18,7 +18,7 @@ from scenewright.runs.model_factory.local_models import (
     importing,
     olip_of,
 )
-from scenewright.runs.model_factory.profiles import chat_of, judge_of, preparation_of
+from scenewright.runs.model_factory.profiles import build_chat, build_judge, preparation_of
 
 KINDS = ("olip", "vlm", "clip", "blip", "vqa", "judge")
 
@@ -55,7 +55,7 @@ def _vlm(spec: str, model: str, settings: Settings | None) -> RealismScorer:
             "strategy here"
         )
     try:
-        made = chat_of(chat, known, role="grader")
+        made = build_chat(chat, known, role="grader")
         preparation = preparation_of(chat, known)
     except (JudgeError, SettingsError) as error:
         raise RealismError(f"{spec}: {error}") from error
@@ -88,7 +88,7 @@ def _judged(spec: str, model: str, settings: Settings | None) -> RealismScorer:
     from scenewright.tools.vision.realism.judged import JudgeScorer, VqaScorer
 
     try:
-        judge = judge_of(model, settings)
+        judge = build_judge(model, settings)
     except (JudgeError, SettingsError) as error:
         raise RealismError(f"{spec}: {error}") from error
     if judge.caps.kinds is not None and "realism" not in judge.caps.kinds:

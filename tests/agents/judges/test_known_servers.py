@@ -189,7 +189,7 @@ def test_what_is_declared_is_neither_recalled_nor_kept(file: Path) -> None:
     declared.served("m-2")
     assert declared.way == "required"
     server.keep("tool_choice", "schema")
-    declared.bound("required")
+    declared.confirm("required")
     assert server.recall("tool_choice") == "schema"
     server.keep("tool_choice", "odd")
     assert negotiation(server, tool_choice="probe").way == "named"
@@ -205,7 +205,7 @@ def test_a_remembered_schema_that_is_refused_is_unlearnt(file: Path) -> None:
     assert probing.way == "named"
     assert server.recall("tool_choice") is None
     # A request of before the change is sent again in the way that is tried now.
-    assert probing.missed("schema")
+    assert probing.reject("schema")
 
 
 def test_it_is_kept_by_place_key_model_and_effort_and_expires(
