@@ -26,6 +26,7 @@ from email.utils import parsedate_to_datetime
 
 from scenewright.core.error_text import error_text
 from scenewright.core.errors import ScenewrightError
+from scenewright.providers.error_texts import ERROR_TEXTS
 from scenewright.providers.usage import Usage, within
 
 
@@ -147,16 +148,6 @@ _PASSING = re.compile(
     r"\b(?:re)?try\b|overload|temporar|timed? ?out|unavailable|un(?:expected|known) error|^\s*$",
     re.IGNORECASE,
 )
-
-_HINTS = {
-    400: "the request was refused",
-    401: "check the API key",
-    402: "check the account's balance",
-    403: "the key may not use this model or service",
-    404: "check the model's name and the base URL",
-    413: "the request is too large: lower the longest image side",
-    422: "the request was refused",
-}
 
 
 def classify_http(status: int, headers: Mapping[str, str], reason: str) -> Decision:
@@ -289,7 +280,7 @@ def _date(text: str | None) -> datetime | None:
 
 def with_hint(status: int, text: str) -> str:
     """Return the ``text`` of an error of ``status`` with its remedy, where there is one."""
-    hint = _HINTS.get(status)
+    hint = ERROR_TEXTS["hints"].get(str(status))
     return f"{text} ({hint})" if hint and hint not in text else text
 
 

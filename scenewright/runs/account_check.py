@@ -54,6 +54,7 @@ from scenewright.providers.clients.base import (
 )
 from scenewright.providers.clients.client import attempts
 from scenewright.providers.clients.factory import make_client
+from scenewright.providers.error_texts import ERROR_TEXTS
 from scenewright.providers.known_models import end_of, endings
 from scenewright.providers.model_facts import model_facts
 from scenewright.providers.proxies import proxy_for
@@ -433,31 +434,6 @@ _SAID = re.compile(
     r"base_url|proxy|\bredirects to\b|reasoning field|thoughts|certificate", re.IGNORECASE
 )
 """Problems whose texts hold the remedy."""
-_REMEDIES: tuple[tuple[str, str], ...] = (
-    (r"HTTP 429|rate.?limit", "wait, or send less at once: requests_per_minute and concurrent in "
-     "[accounts.{name}]"),
-    (r"HTTP 402|insufficient|credits?\b|quota|budget", "add credit to the account at its provider, "
-     "or raise the limit that was set there"),
-    (r"HTTP 401|api[ _]key", "{key}"),
-    (r"HTTP 403", "give the key access to the model at its provider, or use another key: {key}"),
-    (r"context (?:size|length|window)|maximum context|n_ctx|num_ctx", "start the server with a "
-     "longer context (Ollama: OLLAMA_CONTEXT_LENGTH; llama.cpp: --ctx-size; vLLM: "
-     "--max-model-len; LM Studio: the model's context length)"),
-    (r"tool.?(?:choice|use|call)|support tools|function call", 'start the server with tools (vLLM: '
-     "--enable-auto-tool-choice and --tool-call-parser), or declare structured = \"schema\" in "
-     "{table}"),
-    (r"image input|image\(s\)|image_url|multimodal|mmproj|no vision|(?:see|support|accept)s? no "
-     r"(?:image|picture)|not support (?:image|picture|vision)", "load the model with its vision "
-     "part (llama.cpp: --mmproj), or declare pictures = false in {table}: then it composes and "
-     "directs, and does not judge"),
-    (r"HTTP 404|model.{0,80}(?:not found|not exist|unknown)|no models? loaded", "{models}"),
-    (r"repeats itself|keeps no limit|no usable answer|^no JSON", "name a model that is "
-     "trained to follow instructions and large enough for JSON: base and very small models write "
-     "on instead"),
-    (r"cut off", "raise max_output_tokens in {table}, or let the model think less"),
-    (r"no reply within|nothing more came|not complete after", "ask again once the server has "
-     "loaded the model, or raise timeout in [accounts.{name}]"),
-)  # fmt: skip
 
 
 async def _remedy(checked: _Checked, problem: str) -> str:
@@ -469,10 +445,17 @@ async def _remedy(checked: _Checked, problem: str) -> str:
         return f'write base_url = "{place}/v1" in [accounts.{checked.name}]'
     if _SAID.search(problem):
         return ""
-    fitting = (told for pattern, told in _REMEDIES if re.search(pattern, problem, re.IGNORECASE))
-    remedy = next(fitting, "")
+    rows = ERROR_TEXTS["checks"]
+    fitting = (row["advice"] for row in rows if re.search(row["words"], problem, re.IGNORECASE))
+    remedy = str(next(fitting, ""))
     if remedy == "{models}":
-        return await _other_models(checked)
+        end = None if account.base_url else end_of(account.provider, checked.named.model)
+        if end is not None and end.successor:
+            return f"name another model, such as {end.successor}"
+        listed = await listed_models(checked.name, checked.settings)
+        near = did_you_mean(checked.named.model, listed).removeprefix("; ")
+        has = near or f"it lists {first_of(listed)}" if listed else ""
+        return f"name a model that the account has{f': {has}' if has else ''}"
     variables = " or ".join(account.key_variables)
     key = (
         f"store another with `scenewright keys set {checked.name}` (a key in {variables} goes "
@@ -482,18 +465,6 @@ async def _remedy(checked: _Checked, problem: str) -> str:
         f"[accounts.{checked.name}]"
     )
     return remedy.format(name=checked.name, table=checked.table, key=key)
-
-
-async def _other_models(checked: _Checked) -> str:
-    end = (
-        None if checked.account.base_url else end_of(checked.account.provider, checked.named.model)
-    )
-    if end is not None and end.successor:
-        return f"name another model, such as {end.successor}"
-    listed = await listed_models(checked.name, checked.settings)
-    near = did_you_mean(checked.named.model, listed).removeprefix("; ")
-    has = near or f"it lists {first_of(listed)}" if listed else ""
-    return f"name a model that the account has{f': {has}' if has else ''}"
 
 
 def first_of(names: Sequence[str]) -> str:
