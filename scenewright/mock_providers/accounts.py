@@ -144,7 +144,14 @@ class Account:
         if limit is not None and self._spent() + tokens > limit:
             self._window = deque(kept for kept in self._window if kept is not entry)
             self._over["tokens"] += 1
-            return Refusal("tokens", limit, self._wait_for(tokens, limit, now))
+            # More than the limit by itself never fits.
+            wait, left = self._length, self._spent()
+            for at, spent in self._window:
+                left -= spent
+                if left + tokens <= limit:
+                    wait = min(at + self._length - now, self._length)
+                    break
+            return Refusal("tokens", limit, wait)
         self._counts["tokens_in"] += tokens
         entry[1] += tokens
         return None
@@ -226,15 +233,6 @@ class Account:
     def _forget(self, now: float) -> None:
         while self._window and self._window[0][0] <= now - self._length:
             self._window.popleft()
-
-    def _wait_for(self, tokens: int, limit: int, now: float) -> float:
-        left = self._spent()
-        for at, spent in self._window:
-            left -= spent
-            if left + tokens <= limit:
-                return min(at + self._length - now, self._length)
-        # More than the limit by itself: it never fits.
-        return self._length
 
 
 def _share(limit: int | None, window: float) -> int | None:

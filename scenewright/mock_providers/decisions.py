@@ -137,8 +137,12 @@ async def decide(lab: MockProviders, request: Request, form: DecisionFormat) -> 
             told = bend_answers(
                 await _judged(name, looks[-1], asked.questions), fault, visit.chance
             )
-            content = form.reply(DecisionReply(asked, told, spent))
-            return _broken(encoded(content), fault), 0
+            body = encoded(form.reply(DecisionReply(asked, told, spent)))
+            if fault is Fault.TRUNCATED_JSON:
+                body = body[: len(body) // 2]
+            elif fault is Fault.INVALID_JSON:
+                body = body.replace(b'":', b'" ', 1)
+            return body, 0
 
         return finish
 
@@ -160,7 +164,12 @@ def bend_answers(
     if fault is Fault.NO_PROBABILITY:
         return tuple(replace(one, confidence=IMPROBABLE) for one in found)
     if fault is Fault.OUTSIDE_OPTIONS:
-        return tuple(map(_outside, found))
+        return tuple(
+            replace(one, shares=(IMPROBABLE, 1.0 - IMPROBABLE))
+            if one.question.kind == "yes_no"
+            else replace(one, values=(OUTSIDE, *one.values[1:]))
+            for one in found
+        )
     if fault is Fault.WRONG_NUMBER:
         if chance.number % 2:
             found.pop()
@@ -199,7 +208,14 @@ def question_of_statement(text: str) -> tuple[str, bool]:
 async def _judged(
     name: str, picture: Picture, questions: Sequence[Question]
 ) -> list[DecisionAnswer]:
-    put = [_put(at, question) for at, question in enumerate(questions)]
+    put = []
+    for at, question in enumerate(questions, start=1):
+        if question.kind == "choice":
+            options = {value: value for value in question.values}
+            put.append(sheets.Question(at, restored(question.text), options))
+        else:
+            text, _ = question_of_statement(question.text)
+            put.append(sheets.Question(at, restored(text), sheets.YES_NO))
     small = [one for one in put if len(one.options) <= _MOST_LETTERED]
     large = [one for one in put if len(one.options) > _MOST_LETTERED]
     judged = await judge(name, picture, small) if small else []
@@ -210,14 +226,6 @@ async def _judged(
         DecisionAnswer(question, _shares(question, by_number[at + 1]), question.values)
         for at, question in enumerate(questions)
     ]
-
-
-def _put(at: int, question: Question) -> sheets.Question:
-    if question.kind == "choice":
-        text = restored(question.text)
-        return sheets.Question(at + 1, text, {value: value for value in question.values})
-    text, _ = question_of_statement(question.text)
-    return sheets.Question(at + 1, restored(text), sheets.YES_NO)
 
 
 def _shares(question: Question, judged: sheets.Judged) -> tuple[float, ...]:
@@ -234,18 +242,6 @@ def _shares(question: Question, judged: sheets.Judged) -> tuple[float, ...]:
     return tuple(
         math.comb(steps, at) * yes**at * (1.0 - yes) ** (steps - at) for at in range(steps + 1)
     )
-
-
-def _outside(told: DecisionAnswer) -> DecisionAnswer:
-    if told.question.kind == "yes_no":
-        return replace(told, shares=(IMPROBABLE, 1.0 - IMPROBABLE))
-    return replace(told, values=(OUTSIDE, *told.values[1:]))
-
-
-def _broken(body: bytes, fault: Fault | None) -> bytes:
-    if fault is Fault.TRUNCATED_JSON:
-        return body[: len(body) // 2]
-    return body.replace(b'":', b'" ', 1) if fault is Fault.INVALID_JSON else body
 
 
 MOST_OPTIONS = 255
@@ -442,7 +438,15 @@ class GeminiDecisions(DecisionFormat, GeminiFormat):
         reading, given = Reading(_GEMINI_PARTS), body.get("input")
         parts = [given] if isinstance(given, dict) else given
         reading.blocks(parts if isinstance(parts, str) else as_list(parts, "input"), "input")
-        questions = _checked(questions_of(body, GEMINI_MOST_QUESTIONS, "true_description"))
+        questions = questions_of(body, GEMINI_MOST_QUESTIONS, "true_description")
+        for one in questions:
+            place = f"questions[{one.name}]"
+            if not one.name or one.name != one.name.strip() or not one.name.isprintable():
+                raise Problem.invalid(
+                    f"{place}: an identifier without outer spaces and controls", place
+                )
+            if one.kind == "score" and not all(level for _, level in one.options):
+                raise Problem.invalid(f"{place}.criteria: describe every level", place)
         model = as_text(body.get("model"), "model").removeprefix("models/")
         return DecisionRequest(model, questions, reading)
 
@@ -467,7 +471,11 @@ class GeminiDecisions(DecisionFormat, GeminiFormat):
         answers = answers_of(made.told, _GEMINI_DIGITS, max)
         for told in made.told:
             if told.question.kind == "yes_no" and told.shares is not None:
-                answers[told.question.name] = _noul(told)
+                noul = told.shares[0]
+                if 0.0 <= noul <= 1.0:
+                    noul = round(min(1.0 - CLIP, max(CLIP, noul)), _GEMINI_DIGITS)
+                sure = max(noul, 1.0 - noul) if told.confidence is None else told.confidence
+                answers[told.question.name] = {"type": "noul", "noul": noul, "confidence": sure}
         return {"answers": answers, "usage": told_usage}
 
 
@@ -479,28 +487,6 @@ def _gemini_image(reading: Reading, part: Mapping[str, Any], where: str) -> Bloc
 
 
 _GEMINI_PARTS = {"text": text_part, "image": _gemini_image}
-
-
-def _checked(questions: tuple[Question, ...]) -> tuple[Question, ...]:
-    """``questions``, with names and levels that are within Gemini's own rules."""
-    for one in questions:
-        place = f"questions[{one.name}]"
-        if not one.name or one.name != one.name.strip() or not one.name.isprintable():
-            raise Problem.invalid(
-                f"{place}: an identifier without outer spaces and controls", place
-            )
-        if one.kind == "score" and not all(level for _, level in one.options):
-            raise Problem.invalid(f"{place}.criteria: describe every level", place)
-    return questions
-
-
-def _noul(told: DecisionAnswer) -> dict[str, Any]:
-    """Return the answer to a yes/no question, clipped and with its confidence."""
-    noul = (told.shares or (0.0,))[0]
-    if 0.0 <= noul <= 1.0:
-        noul = round(min(1.0 - CLIP, max(CLIP, noul)), _GEMINI_DIGITS)
-    sure = max(noul, 1.0 - noul) if told.confidence is None else told.confidence
-    return {"type": "noul", "noul": noul, "confidence": sure}
 
 
 SYSTEMONE_MOST_QUESTIONS = 128

@@ -12,7 +12,7 @@ import base64
 import io
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -214,7 +214,38 @@ class OpenAIImages(OpenAIFormat, ImageForm):
                 raise Problem.image("image: give at least one", "image")
         else:
             fields = json_object(visit.body)
-        return self._wanted(fields, tuple(pictures), mask)
+        partial = str(fields.get("partial_images") or 0)
+        if partial not in ("0", "1", "2", "3"):
+            raise Problem.invalid("partial_images: use a number from 0 to 3", "partial_images")
+        if fields.get("complexity") not in (None, *COMPLEXITIES):
+            raise Problem.invalid(f"complexity: use one of {', '.join(COMPLEXITIES)}", "complexity")
+        if str(fields.get("n") or 1) != "1":
+            raise Problem.invalid("n: the mock server draws one image a request", "n")
+        prompt = as_text(fields.get("prompt"), "prompt")
+        if not prompt.strip() or len(prompt) > MOST_CHARACTERS:
+            raise Problem.invalid(f"prompt: give 1 to {MOST_CHARACTERS} characters", "prompt")
+        size, named = None, fields.get("size")
+        if named not in (None, "auto"):
+            found = _SIZE.fullmatch(named) if isinstance(named, str) else None
+            size = (int(found[1]), int(found[2])) if found else (0, 0)
+            if not all(_LEAST_SIDE <= side <= MAX_SIDE for side in size):
+                raise Problem.invalid(
+                    f"size: use auto or WIDTHxHEIGHT with sides of {_LEAST_SIDE} to {MAX_SIDE}",
+                    "size",
+                )
+        quality = fields.get("quality") or "auto"
+        if quality not in STEPS:
+            raise Problem.invalid(f"quality: use one of {', '.join(STEPS)}", "quality")
+        return Wanted(
+            model=as_text(fields.get("model"), "model"),
+            prompt=prompt,
+            size=size,
+            quality=quality,
+            pictures=tuple(pictures),
+            mask=mask,
+            partial_images=int(partial) if fields.get("stream") in (True, "true") else None,
+            fields=fields,
+        )
 
     def reply(self, wanted: Wanted, files: list[bytes], spent: Spent, id: str) -> Any:
         """See :class:`~scenewright.mock_providers.image_wires.ImageForm`."""
@@ -261,33 +292,6 @@ class OpenAIImages(OpenAIFormat, ImageForm):
             }  # fmt: skip
         return found
 
-    def _wanted(
-        self, fields: Mapping[str, Any], pictures: tuple[bytes, ...], mask: bytes | None
-    ) -> Wanted:
-        partial = str(fields.get("partial_images") or 0)
-        if partial not in ("0", "1", "2", "3"):
-            raise Problem.invalid("partial_images: use a number from 0 to 3", "partial_images")
-        if fields.get("complexity") not in (None, *COMPLEXITIES):
-            raise Problem.invalid(f"complexity: use one of {', '.join(COMPLEXITIES)}", "complexity")
-        if str(fields.get("n") or 1) != "1":
-            raise Problem.invalid("n: the mock server draws one image a request", "n")
-        prompt = as_text(fields.get("prompt"), "prompt")
-        if not prompt.strip() or len(prompt) > MOST_CHARACTERS:
-            raise Problem.invalid(f"prompt: give 1 to {MOST_CHARACTERS} characters", "prompt")
-        quality = fields.get("quality") or "auto"
-        if quality not in STEPS:
-            raise Problem.invalid(f"quality: use one of {', '.join(STEPS)}", "quality")
-        return Wanted(
-            model=as_text(fields.get("model"), "model"),
-            prompt=prompt,
-            size=_openai_size(fields.get("size")),
-            quality=quality,
-            pictures=pictures,
-            mask=mask,
-            partial_images=int(partial) if fields.get("stream") in (True, "true") else None,
-            fields=fields,
-        )
-
 
 def _base64(file: bytes) -> str:
     return base64.b64encode(file).decode()
@@ -309,18 +313,6 @@ def _openai_usage(spent: Spent) -> dict[str, Any]:
         "output_tokens": spent.tokens_out,
         "total_tokens": spent.tokens_in + spent.tokens_out,
     }
-
-
-def _openai_size(given: object) -> tuple[int, int] | None:
-    if given in (None, "auto"):
-        return None
-    found = _SIZE.fullmatch(given) if isinstance(given, str) else None
-    size = (int(found[1]), int(found[2])) if found else (0, 0)
-    if not all(_LEAST_SIDE <= side <= MAX_SIDE for side in size):
-        raise Problem.invalid(
-            f"size: use auto or WIDTHxHEIGHT with sides of {_LEAST_SIDE} to {MAX_SIDE}", "size"
-        )
-    return size
 
 
 SHAPES = {
@@ -354,12 +346,24 @@ class GeminiImages(GeminiFormat, ImageForm):
             raise Problem.invalid("contents: the request holds no text", "contents")
         if types.Modality.IMAGE not in (config.response_modalities or [types.Modality.IMAGE]):
             raise Problem.invalid("the model draws: ask for the modality IMAGE", "contents")
-        size = _gemini_size(config.image_config)
+        wanted = config.image_config
+        ratio, resolution = wanted.aspect_ratio or "1:1", wanted.image_size or "1K"
+        if ratio not in SHAPES or resolution not in RESOLUTIONS:
+            raise Problem.invalid(
+                f"imageConfig: use an aspectRatio of {', '.join(SHAPES)} and an imageSize of "
+                f"{', '.join(RESOLUTIONS)}",
+                "generationConfig.imageConfig",
+            )
+        width, height = (side * RESOLUTIONS[resolution] for side in SHAPES[ratio])
+        size = width, height
         return Wanted(model, asked.text, size, pictures=asked.images, fields=body)
 
     def reply(self, wanted: Wanted, files: list[bytes], spent: Spent, id: str) -> Any:
         """One candidate with a part for each picture; without one it says that there is none."""
-        parts = [{"inlineData": {"data": _base64(file), "mimeType": _kind(file)}} for file in files]
+        parts = []
+        for file in files:
+            kind = "image/png" if file.startswith(b"\x89PNG") else "text/html"
+            parts.append({"inlineData": {"data": _base64(file), "mimeType": kind}})
         candidate = content_candidate(parts) | {"finishReason": "STOP" if parts else "NO_IMAGE"}
         drawn = [{"modality": "IMAGE", "tokenCount": spent.tokens_out}]
         return content_reply(candidate, wanted.model, id, spent, drawn)
@@ -373,19 +377,3 @@ class GeminiImages(GeminiFormat, ImageForm):
     def refused(self, wanted: Wanted, spent: Spent, id: str) -> Any:
         """Return a response whose prompt is blocked."""
         return content_reply(None, wanted.model, id, replace(spent, tokens_out=0))
-
-
-def _kind(file: bytes) -> str:
-    return "image/png" if file.startswith(b"\x89PNG") else "text/html"
-
-
-def _gemini_size(wanted: types.ImageConfig) -> tuple[int, int]:
-    ratio, resolution = wanted.aspect_ratio or "1:1", wanted.image_size or "1K"
-    if ratio not in SHAPES or resolution not in RESOLUTIONS:
-        raise Problem.invalid(
-            f"imageConfig: use an aspectRatio of {', '.join(SHAPES)} and an imageSize of "
-            f"{', '.join(RESOLUTIONS)}",
-            "generationConfig.imageConfig",
-        )
-    width, height = SHAPES[ratio]
-    return width * RESOLUTIONS[resolution], height * RESOLUTIONS[resolution]

@@ -77,6 +77,10 @@ PATIENCE = 10.0
 THOUGHTS = 120
 """Output tokens, of an answer of a few words, from which a model is taken to think."""
 _PROMPT = "A red ball."
+_PRICELESS = (
+    "its price is unknown, so that limits in dollars cannot be kept: add "
+    '["{}:{}"] to a file of prices (prices in scenewright.toml)'
+)
 _LISTED = 8
 _LIST_SECONDS = 10.0
 
@@ -223,7 +227,9 @@ async def check_model(name: str, named: NamedModel, settings: Settings) -> Model
             seconds=spent.seconds,
             usage=spent.usage,
             usd=None if usd is None else spent.usd,
-            warnings=(*done.warnings, *_priceless(checked, usd)),
+            warnings=(*done.warnings, _PRICELESS.format(*checked.priced))
+            if usd is None
+            else done.warnings,
         )
     ends = endings([checked.spec], {name: spec})
     return replace(
@@ -259,7 +265,7 @@ class _Checked:
     @property
     def priced(self) -> tuple[str, str]:
         """Provider and model in the table of prices."""
-        place = self.account.provider if self.account.base_url is None else self.name
+        place = self.account.priced_as(self.name)
         model = self.named.model
         return (DECISION_KIND, f"{place}/{model}") if self.decides else (place, model)
 
@@ -268,15 +274,6 @@ class _Checked:
         """The table of settings for what the model takes."""
         kind = "decisions" if self.decides else "models"
         return f'[accounts.{self.name}.{kind}."{self.named.model}"]'
-
-
-def _priceless(checked: _Checked, usd: float | None) -> Iterator[str]:
-    if usd is None:
-        provider, model = checked.priced
-        yield (
-            f"its price is unknown, so that limits in dollars cannot be kept: add "
-            f'["{provider}:{model}"] to a file of prices (prices in scenewright.toml)'
-        )
 
 
 def _fact() -> Fact:

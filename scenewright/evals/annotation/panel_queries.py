@@ -203,8 +203,7 @@ def _price_of(spec: str, settings: Settings) -> PriceOf:
     account, model = split_judge(spec)
     about = settings.account(account)
     caller = get_caller(account, settings)
-    # Another server's models are not the provider's, whatever they are called.
-    priced_as = about.provider if about.base_url is None else account
+    priced_as = about.priced_as(account)
     return lambda usage: caller.price_of(priced_as, model, usage)
 
 
