@@ -28,7 +28,7 @@ _LONGEST_SHOWN = 24
 
 LimitKind = Literal["requests", "tokens", "concurrent"]
 Left = tuple[str, int, int]
-"""What is limited, its limit, and what is left of it."""
+"""Name of a limit, the limit, and the rest of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class Refusal:
     limit: LimitKind
     """Which limit."""
     allowed: int
-    """What the limit allows."""
+    """Most that the limit allows."""
     retry_after: float
     """Seconds after which the same request would be let in, if nothing else comes."""
 
 
 def account_name(key: str) -> str:
-    """How the account of an API key is called in reports.
+    """Return the name of an API key's account in reports.
 
     A key of more than 24 characters may be a real one: it is shown by its beginning and the
     first digits of its SHA-256.
@@ -307,7 +307,7 @@ _REMEMBERED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredReply:
     """A reply that was given."""
 
     body: bytes
@@ -321,7 +321,7 @@ class Kept:
 @dataclass(slots=True)
 class _Entry:
     asked: str
-    kept: Kept | None = None
+    kept: StoredReply | None = None
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -336,7 +336,7 @@ class Replays:
         self._bytes = 0
         self._executed: dict[tuple[str, str], None] = {}
 
-    async def claim(self, account: str, key: str, asked: str) -> Kept | None:
+    async def claim(self, account: str, key: str, asked: str) -> StoredReply | None:
         """Return the reply to the first request of ``key``, which is waited for.
 
         None if this one is it.
@@ -360,7 +360,7 @@ class Replays:
         self._entries[name] = _Entry(asked)
         return None
 
-    def keep(self, account: str, key: str, reply: Kept) -> bool:
+    def keep(self, account: str, key: str, reply: StoredReply) -> bool:
         """Answer all requests of ``key`` with ``reply``; False if it was worked on before."""
         name = account, key
         entry = self._entries[name]

@@ -19,7 +19,7 @@ from scenewright.mock_providers.turns import Block, Reading, text_part, tool_sch
 from scenewright.mock_providers.wire import (
     ModelReply,
     ModelRequest,
-    Spent,
+    TokenCounts,
     Wire,
     as_count,
     as_object,
@@ -66,7 +66,9 @@ class AnthropicMessages(Wire):
         """Tokens of an image: its area / 750."""
         return image_tokens("area-750", *size)
 
-    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> dict[str, Any]:
+    def reply(
+        self, asked: ModelRequest, said: ModelReply, spent: TokenCounts, id: str
+    ) -> dict[str, Any]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         calls = said.named_calls(id)
         content: list[dict[str, Any]] = []

@@ -31,13 +31,20 @@ from scenewright.mock_providers.problems import Problem, whole_seconds
 from scenewright.mock_providers.request_input import Finish, Visit, encoded, json_object
 from scenewright.mock_providers.server import MockProviders
 from scenewright.mock_providers.turns import Block, Reading, text_part
-from scenewright.mock_providers.wire import Format, Spent, as_list, as_object, as_text, objects
+from scenewright.mock_providers.wire import (
+    Format,
+    TokenCounts,
+    as_list,
+    as_object,
+    as_text,
+    objects,
+)
 from scenewright.prompts import load_prompt
 
 OUTSIDE = "maybe"
 """Option that no question offers."""
 IMPROBABLE = 1.7
-"""What stands where a probability should."""
+"""Number in place of a probability."""
 _MOST_LETTERED = 26
 _AROUND = 16
 
@@ -51,7 +58,7 @@ class DecisionRequest:
     questions: tuple[Question, ...]
     """The questions, in order; an empty name: it has none."""
     given: Reading
-    """What comes beside them: texts and images, of which the last one is looked at."""
+    """Texts and images beside them; the last image is judged."""
 
     @property
     def characters(self) -> int:
@@ -61,7 +68,7 @@ class DecisionRequest:
 
 @dataclass(frozen=True, slots=True)
 class DecisionAnswer:
-    """What a model says to one question."""
+    """Answer of a model to one question."""
 
     question: Question
     """The question."""
@@ -70,7 +77,7 @@ class DecisionAnswer:
     values: tuple[str, ...] = ()
     """The options that they belong to."""
     confidence: float | None = None
-    """What a fault makes of the confidence; none: the provider's own measure."""
+    """Confidence after a fault; none: the provider's own measure."""
 
     @property
     def likeliest(self) -> int:
@@ -90,9 +97,9 @@ class DecisionReply:
 
     asked: DecisionRequest
     """The request, with the name of the model that answers."""
-    told: tuple[DecisionAnswer, ...]
+    answers: tuple[DecisionAnswer, ...]
     """The answers, in the order in which they are given."""
-    spent: Spent
+    spent: TokenCounts
     """Its tokens."""
     blocked: bool = False
     """The whole request is refused."""
@@ -125,7 +132,7 @@ async def decide(lab: MockProviders, request: Request, form: DecisionFormat) -> 
         given = asked.given
         looks = [await lab.pictures.look(data, given.image_param) for data in given.images]
         of_images = sum(form.image_tokens(look.size, given.low_detail) for look in looks)
-        spent = Spent(character_tokens(asked.characters) + of_images, of_images, 0)
+        spent = TokenCounts(character_tokens(asked.characters) + of_images, of_images, 0)
         visit.charge(spent.tokens_in)
         if not looks:
             raise Problem.image("the request holds no image: the mock server's models look at one")
@@ -359,7 +366,7 @@ class OpenAIDecisions(DecisionFormat, OpenAIFormat):
         """
         return {
             "model": made.asked.model,
-            "answers": [_openai_answer(told) for told in made.told],
+            "answers": [_openai_answer(told) for told in made.answers],
             "usage": usage(made.spent),
         }
 
@@ -418,7 +425,7 @@ def _openai_answer(told: DecisionAnswer) -> dict[str, Any]:
 
 
 def _peak(shares: tuple[float, ...]) -> float:
-    """How far from evenly spread: 1 minus the entropy's share of its most."""
+    """Return the distance from an even spread: 1 minus the entropy's share of its most."""
     entropy = -math.fsum(share * math.log(share) for share in shares if share > 0.0)
     return round(1.0 - entropy / math.log(len(shares)), _OPENAI_DIGITS)
 
@@ -468,8 +475,8 @@ class GeminiDecisions(DecisionFormat, GeminiFormat):
         }
         if made.blocked:
             return {"prompt_feedback": {"block_reason": "image_safety"}, "usage": told_usage}
-        answers = answers_of(made.told, _GEMINI_DIGITS, max)
-        for told in made.told:
+        answers = answers_of(made.answers, _GEMINI_DIGITS, max)
+        for told in made.answers:
             if told.question.kind == "yes_no" and told.shares is not None:
                 noul = told.shares[0]
                 if 0.0 <= noul <= 1.0:
@@ -523,7 +530,7 @@ class SystemOne(DecisionFormat):
         """
         if made.blocked:
             return Problem.invalid("the content was refused by the safety filter", "state")
-        answers = answers_of(made.told, _SYSTEMONE_DIGITS, _sure)
+        answers = answers_of(made.answers, _SYSTEMONE_DIGITS, _margin)
         spent = {"input_tokens": made.spent.tokens_in, "output_tokens": 0}
         body = {"model": made.asked.model, "answers": answers, "usage": spent}
         if self.wrapped:
@@ -573,7 +580,7 @@ def _picture(given: object, place: str) -> bytes:
     return decode_base64(given, place)
 
 
-def _sure(shares: Sequence[float]) -> float:
-    """How far the likeliest option is above an even share."""
+def _margin(shares: Sequence[float]) -> float:
+    """Return the share of the likeliest option above an even one."""
     even = 1.0 / len(shares)
     return max(0.0, (max(shares) - even) / (1.0 - even))

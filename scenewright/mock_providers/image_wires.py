@@ -48,7 +48,7 @@ from scenewright.mock_providers.refusals import Place
 from scenewright.mock_providers.request_input import Events, Finish, Visit, json_object
 from scenewright.mock_providers.server import MockProviders
 from scenewright.mock_providers.streams import Event
-from scenewright.mock_providers.wire import Format, Spent, as_text
+from scenewright.mock_providers.wire import Format, TokenCounts, as_text
 
 
 def parts_of(body: bytes, content_type: str) -> list[tuple[str, bytes]]:
@@ -89,7 +89,7 @@ class ImageForm(Format):
     """One provider's format of requests for pictures and their answers."""
 
     place: Place
-    """Where the table of refusals has it."""
+    """Place in the table of refusals."""
 
     @abstractmethod
     def read(self, visit: Visit, model: str) -> Wanted:
@@ -103,17 +103,17 @@ class ImageForm(Format):
         """Tokens of a picture of ``size`` by the provider's published rule."""
 
     @abstractmethod
-    def reply(self, wanted: Wanted, files: list[bytes], spent: Spent, id: str) -> Any:
+    def reply(self, wanted: Wanted, files: list[bytes], spent: TokenCounts, id: str) -> Any:
         """Return the body of a response; ``id`` is 24 hexadecimal digits."""
 
     @abstractmethod
     def stream(
-        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: Spent
+        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: TokenCounts
     ) -> tuple[Event, ...]:
         """Return type and data of the events of a stream; ``shown``: its partial images."""
 
     @abstractmethod
-    def refused(self, wanted: Wanted, spent: Spent, id: str) -> Any:
+    def refused(self, wanted: Wanted, spent: TokenCounts, id: str) -> Any:
         """Return the body of a response that declines, or a ``Problem``."""
 
 
@@ -135,7 +135,7 @@ async def draw(lab: MockProviders, request: Request, form: ImageForm, model: str
         width, height = wanted.size or (OWN_SIDE, OWN_SIDE)
         of_images = sum(form.image_tokens(look.size, False) for look in looks)
         squares = -(-width // _PATCH) * -(-height // _PATCH)
-        spent = Spent(text_tokens(wanted.prompt) + of_images, of_images, squares)
+        spent = TokenCounts(text_tokens(wanted.prompt) + of_images, of_images, squares)
         visit.charge(spent.tokens_in)
 
         async def finish(fault: Fault | None) -> tuple[Any, int]:
@@ -174,7 +174,7 @@ _BROKEN: dict[Fault | None, Callable[[bytes], list[bytes]]] = {
     Fault.OUTSIDE_OPTIONS: lambda _: [b"<html>no picture</html>"],
     Fault.WRONG_NUMBER: lambda file: [file, file],
 }
-"""What becomes of a picture's file by each fault that an answer of its form can hold."""
+"""Files after each fault that an answer of this form can hold."""
 
 
 MOST_CHARACTERS = 32_000
@@ -247,7 +247,7 @@ class OpenAIImages(OpenAIFormat, ImageForm):
             fields=fields,
         )
 
-    def reply(self, wanted: Wanted, files: list[bytes], spent: Spent, id: str) -> Any:
+    def reply(self, wanted: Wanted, files: list[bytes], spent: TokenCounts, id: str) -> Any:
         """See :class:`~scenewright.mock_providers.image_wires.ImageForm`."""
         details = {"image_tokens": spent.tokens_out, "text_tokens": 0}
         return {
@@ -260,7 +260,7 @@ class OpenAIImages(OpenAIFormat, ImageForm):
         }
 
     def stream(
-        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: Spent
+        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: TokenCounts
     ) -> tuple[Event, ...]:
         """See :class:`~scenewright.mock_providers.image_wires.ImageForm`."""
         kind = "image_edit" if self._edits else "image_generation"
@@ -279,7 +279,7 @@ class OpenAIImages(OpenAIFormat, ImageForm):
         sent += [about | ended | _file(file) for file in files]
         return tuple((event["type"], event) for event in sent)
 
-    def refused(self, wanted: Wanted, spent: Spent, id: str) -> Any:
+    def refused(self, wanted: Wanted, spent: TokenCounts, id: str) -> Any:
         """Return an error 400, as OpenAI's moderation gives it."""
         return Problem("invalid", 400, POLICY, param=_REFUSED)
 
@@ -305,7 +305,7 @@ def _size_name(wanted: Wanted) -> str:
     return "x".join(map(str, wanted.size)) if wanted.size else "auto"
 
 
-def _openai_usage(spent: Spent) -> dict[str, Any]:
+def _openai_usage(spent: TokenCounts) -> dict[str, Any]:
     text = spent.tokens_in - spent.image_tokens
     return {
         "input_tokens": spent.tokens_in,
@@ -358,7 +358,7 @@ class GeminiImages(GeminiFormat, ImageForm):
         size = width, height
         return Wanted(model, asked.text, size, pictures=asked.images, fields=body)
 
-    def reply(self, wanted: Wanted, files: list[bytes], spent: Spent, id: str) -> Any:
+    def reply(self, wanted: Wanted, files: list[bytes], spent: TokenCounts, id: str) -> Any:
         """One candidate with a part for each picture; without one it says that there is none."""
         parts = []
         for file in files:
@@ -369,11 +369,11 @@ class GeminiImages(GeminiFormat, ImageForm):
         return content_reply(candidate, wanted.model, id, spent, drawn)
 
     def stream(
-        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: Spent
+        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: TokenCounts
     ) -> tuple[Event, ...]:
         """Raise ``Problem``: Gemini's image models show no partial images."""
         raise Problem.invalid("the mock server does not stream Gemini's pictures")
 
-    def refused(self, wanted: Wanted, spent: Spent, id: str) -> Any:
+    def refused(self, wanted: Wanted, spent: TokenCounts, id: str) -> Any:
         """Return a response whose prompt is blocked."""
         return content_reply(None, wanted.model, id, replace(spent, tokens_out=0))

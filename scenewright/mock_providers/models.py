@@ -297,7 +297,7 @@ class Wanted:
     model: str
     """The model's name as given."""
     prompt: str
-    """What it shows."""
+    """Description of the picture."""
     size: tuple[int, int] | None = None
     """(width, height) in pixels; none: the model's own."""
     quality: str = "auto"

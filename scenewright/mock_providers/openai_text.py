@@ -24,8 +24,8 @@ from scenewright.mock_providers.wire import (
     Format,
     ModelReply,
     ModelRequest,
-    Spent,
     Token,
+    TokenCounts,
     Wire,
     as_count,
     as_object,
@@ -34,11 +34,11 @@ from scenewright.mock_providers.wire import (
 from scenewright.providers.clients.base import Tools
 
 LEAST_LOGPROB = -9999.0
-"""What stands for a probability of 0."""
+"""Log-probability in place of that of 0."""
 
 
 class OpenAIFormat(Format):
-    """What all formats of OpenAI share."""
+    """Base of all formats of OpenAI."""
 
     def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
         """Tokens of an image for gpt-4o; in low detail 85 whatever its size."""
@@ -64,7 +64,7 @@ class OpenAIFormat(Format):
         return found
 
 
-def usage(spent: Spent) -> dict[str, Any]:
+def usage(spent: TokenCounts) -> dict[str, Any]:
     """Return the tokens of a reply, as responses and decisions tell them."""
     return {
         "input_tokens": spent.tokens_in,
@@ -188,7 +188,9 @@ class OpenAIChat(OpenAIFormat, Wire):
             max_tokens=as_count(limit, "max_tokens", 1),
         )
 
-    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> dict[str, Any]:
+    def reply(
+        self, asked: ModelRequest, said: ModelReply, spent: TokenCounts, id: str
+    ) -> dict[str, Any]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         calls, refused = said.named_calls(id), said.finish == "refusal"
         message: dict[str, Any] = {
@@ -276,7 +278,9 @@ class OpenAIResponses(OpenAIFormat, Wire):
             max_tokens=as_count(body.get("max_output_tokens"), "max_output_tokens", 1),
         )
 
-    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> dict[str, Any]:
+    def reply(
+        self, asked: ModelRequest, said: ModelReply, spent: TokenCounts, id: str
+    ) -> dict[str, Any]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         cut = said.finish == "length"
         return {

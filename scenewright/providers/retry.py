@@ -45,7 +45,7 @@ class Transient:
     """A temporary failure: overload, lost connection, timeout."""
 
     reason: str
-    """What went wrong."""
+    """The problem."""
     retry_after: float | None = None
     """Seconds that the provider asks to wait; None if it does not say."""
     replied: bool = False
@@ -63,7 +63,7 @@ class PermanentError:
     """A final failure: wrong key, unknown model, refused request."""
 
     reason: str
-    """What went wrong, and what to do where that is known."""
+    """The problem, with the remedy where that is known."""
 
 
 Decision = RateLimited | Transient | PermanentError
@@ -225,7 +225,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     seconds, until = _number(text), _date(text)
     if seconds is not None or until is None:
         return seconds
-    return _positive(until.timestamp() - _sent(headers, now))
+    return _positive(until.timestamp() - _time_sent(headers, now))
 
 
 def rate_limit_reset(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -245,7 +245,7 @@ def rate_limit_reset(headers: Mapping[str, str], now: datetime | None = None) ->
             waits.append(sum(float(number) * _UNITS[unit] for number, unit in found))
         elif (value := _number(text)) is not None:
             # No limit lasts for thirty years: such a number is a time since 1970.
-            since = _sent(headers, now) if value > 1e9 else 0.0
+            since = _time_sent(headers, now) if value > 1e9 else 0.0
             waits.append((value / 1000 if value > 1e12 else value) - since)
     return _positive(max((wait for wait in waits if wait is not None), default=None))
 
@@ -254,7 +254,7 @@ _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-def _sent(headers: Mapping[str, str], now: datetime | None) -> float:
+def _time_sent(headers: Mapping[str, str], now: datetime | None) -> float:
     """Return when a reply was sent, as a timestamp."""
     return (_date(headers.get("date")) or now or datetime.now(UTC)).timestamp()
 
@@ -315,7 +315,7 @@ class Failed:
     """One attempt failed."""
 
     decision: Decision
-    """What its error means."""
+    """Meaning of its error."""
     wait: float | None
     """Seconds until the next attempt; None if there is none."""
 
@@ -384,7 +384,7 @@ class Retries:
 
     @property
     def budget(self) -> str:
-        """What is left of the time for waits, for messages."""
+        """Rest of the time for waits, for messages."""
         return f"the retry budget (max_wait = {self._max_wait:g} s) has {self.left:.0f} s left"
 
 

@@ -108,13 +108,13 @@ class ModelCheck:
     problem: str = ""
     """Why it failed or was left out, without secrets."""
     remedy: str = ""
-    """What to do, where the problem does not say it."""
+    """Advice, where the problem does not hold it."""
     served: str = ""
     """The model that answered, as the provider names it."""
     learnt: tuple[str, ...] = ()
-    """How the request was sent in the end."""
+    """Form in which the request was sent in the end."""
     warnings: tuple[str, ...] = ()
-    """What works and is worth a change."""
+    """Things that work and are worth a change."""
     retries: tuple[str, ...] = ()
     """Why requests before the last one were sent again."""
     seconds: float | None = None

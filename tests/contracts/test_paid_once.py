@@ -394,7 +394,7 @@ async def test_a_new_try_is_asked_anew(shared: Path, tmp_path: Path) -> None:
     """A gateway keeps the reply of no use: it is not what a new try gets."""
     async with serving(MockSettings(same_pictures=True)) as lab:
         bench = Bench(tmp_path / "one", shared, settings_for(lab.url))
-        lab.faults.order(Fault.EMPTY, 100, EYES)
+        lab.faults.schedule(Fault.EMPTY, 100, EYES)
         for retry in (False, True):
             results = await judged(bench, retry=retry)
             assert {row["state"] for row in results.rows("answers")} == {"unscored"}

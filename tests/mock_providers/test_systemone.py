@@ -84,14 +84,14 @@ async def test_every_fault_ends_in_the_right_state(
     judge = made(host, slow_lab, key, caller=caller_of(fault))
     expected = await decided(judge)
     assert {answer.state for answer in expected} <= {"yes", "no"}
-    slow_lab.order(fault, 1, key)
+    slow_lab.schedule(fault, 1, key)
     once = await decided(judge)
     assert slow_lab.report()["accounts"][key]["faults"] == {fault.value: 1}
     if fault is Fault.REFUSAL:
         assert {answer.state for answer in once} == {"unscored"}
     else:
         assert said(once) == said(expected)
-    slow_lab.order(fault, 100, key)
+    slow_lab.schedule(fault, 100, key)
     answers = await decided(judge)
     await judge.aclose()
     if fault in HARMLESS:

@@ -1,4 +1,4 @@
-"""What a server takes of a request, learnt from what it refuses.
+"""Form of the requests that a server takes, learnt from its refusals.
 
 Servers with OpenAI's protocol differ in how a tool is forced and in the parameters that they take,
 and providers change both. A request that was refused for one of them is sent again in another form;

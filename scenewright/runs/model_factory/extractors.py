@@ -54,11 +54,11 @@ NAMES = (
     "two-stage:ACCOUNT:MODEL",
     "FILE.toml",
 )
-"""What :func:`spec_of` takes, for messages."""
+"""Forms that :func:`spec_of` takes, for messages."""
 
 
 class PartSpec(FrozenModel):
-    """Who does one part of an extraction.
+    """Models of one part of an extraction.
 
     The short form is ``KIND:REST``: ``chat:openai:gpt-6-luna``,
     ``judges:local:miniature/judge-a,local:miniature/judge-b``, ``scores:FILE`` or ``none``.
@@ -105,16 +105,16 @@ class ExtractorSpec(FiniteModel):
     reader: PartSpec = NOBODY
     """Of one stage: a language model, or judges."""
     detector: str = "miniature"
-    """What finds things, as :func:`~scenewright.runs.model_factory.local_models.detector_of` names
+    """Finder of things, as :func:`~scenewright.runs.model_factory.local_models.detector_of` names
     it."""
     labels: tuple[str, ...] = ()
     """Classes that are looked for; an open-vocabulary detector needs some."""
     attributes: PartSpec = NOBODY
-    """Who reads attributes: ``chat`` or ``judges``."""
+    """Reader of attributes: ``chat`` or ``judges``."""
     relations: PartSpec = NOBODY
-    """Who scores relations: ``chat``, ``judges`` or ``scores``."""
+    """Scorer of relations: ``chat``, ``judges`` or ``scores``."""
     verifier: PartSpec = NOBODY
-    """Who confirms them: ``chat`` or ``judges``, others than those of ``relations``."""
+    """Verifier of relations: ``chat`` or ``judges``, others than those of ``relations``."""
     world: str = MINIATURE_WORLD
     """The words that judges are asked for: ``miniature`` or a TOML file."""
     meta_classes: Path | None = None
@@ -129,7 +129,7 @@ class ExtractorSpec(FiniteModel):
     threshold: float | None = Field(default=None, ge=0.0, lt=1.0)
     """Least score of a detection; none: the detector's own."""
     device: str = "auto"
-    """Where the detector computes: ``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
+    """Device of the detector: ``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
     images: Path | None = None
     """Of the detector ``json:FILE``: the folder that its file names are relative to."""
     merge: bool = True
@@ -137,7 +137,7 @@ class ExtractorSpec(FiniteModel):
     merge_least: int = Field(default=3, ge=2)
     """Smallest crowd."""
     merge_padding: float = Field(default=0.1, ge=0.0, le=10.0)
-    """How far boxes are grown before overlaps are looked for, as a share of their sides."""
+    """Growth of boxes before overlaps are looked for, as a share of their sides."""
     concurrent: int = Field(default=8, ge=1, le=256)
     """Most calls of one part under way at once."""
 

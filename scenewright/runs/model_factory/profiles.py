@@ -76,7 +76,7 @@ class RunJudges:
     realism_judges: tuple[Judge, ...] = ()
     """Judges of the loop for the realism of objects; none: :attr:`loop_judges`, if it is asked."""
     realism_report_judges: tuple[Judge, ...] = ()
-    """Likewise of the report; none: :attr:`report_judges`."""
+    """Judges of the report for the realism of objects; none: :attr:`report_judges`."""
 
     @property
     def groups(self) -> dict[str, tuple[Judge, ...]]:
@@ -89,13 +89,13 @@ class RunModels(RunJudges):
     """The models of a run."""
 
     backend: ImageBackend
-    """What draws."""
+    """The image backend."""
     composer: Composer
-    """What writes prompts."""
+    """The composer of prompts."""
     chat: BaseChatModel | None = None
     """The director's language model; none where no director is at work."""
     detector: Detector | None = None
-    """What finds objects for strategies that repair places; none: the profile names none."""
+    """Detector for strategies that repair places; none: the profile names none."""
 
 
 def composer_of(

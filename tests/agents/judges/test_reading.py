@@ -280,7 +280,7 @@ def test_the_text_is_found_in_tokens_that_say_more() -> None:
         (f"```json\n{text}\n```", (*fence, *said, Token(b"\n```", 0.0))),
         (f"<think>Hm.</think>\n{text}", (*draft, Token(b"\n", 0.0), *said)),
     ):
-        (part,) = read_parts(reply(content, tokens=tokens, weighed=True), sheet)
+        (part,) = read_parts(reply(content, tokens=tokens, logprobs_requested=True), sheet)
         assert (part.method, part.note) == ("logprob", "")
         assert part.probability == pytest.approx(0.8)
 
@@ -292,7 +292,7 @@ def test_token_probabilities_that_cannot_be_used_are_told() -> None:
         ((Token(b"something else", 0.0),), OTHER_TOKENS),
         ((Token(text.encode(), 0.0),), NO_OPTION),
     ):
-        parts = read_parts(reply(text, tokens=tokens, weighed=True), SHEET)
+        parts = read_parts(reply(text, tokens=tokens, logprobs_requested=True), SHEET)
         assert {part.note for part in parts} == {note}
         assert {part.method for part in parts} == {"verbalized"}
     # Who was not asked for them owes no reason.
