@@ -145,8 +145,6 @@ class ToolCall:
     id: str
     name: str
     arguments: dict[str, Any]
-    logprobs_requested: bool = False
-    """Whether token probabilities were requested."""
     signature: str = ""
     """Opaque mark (base64) that Gemini wants back with the call."""
 
@@ -166,8 +164,6 @@ class Message:
     """Of a tool's answer: the tool."""
     failed: bool = False
     """Of a tool's answer: whether it reports an error."""
-    logprobs_requested: bool = False
-    """Whether token probabilities were requested."""
     signature: str = ""
     """Opaque mark (base64) that Gemini wants back with the text."""
 
