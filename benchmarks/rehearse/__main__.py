@@ -14,7 +14,15 @@ import typer
 
 from scenewright.cli import options
 from scenewright.cli.app import App
-from scenewright.cli.console import console, fail, print_result_as, print_labelled, print_table, run_async, say
+from scenewright.cli.console import (
+    console,
+    fail,
+    print_labelled,
+    print_result_as,
+    print_table,
+    run_async,
+    say,
+)
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:

@@ -94,7 +94,7 @@ def annotate(
     from scenewright.evals.annotation.panel_queries import text_model_of, voters_of
     from scenewright.evals.annotation.pipeline import Building
     from scenewright.evals.datasets.registry import open_dataset
-    from scenewright.runs.model_factory.profiles import judge_of
+    from scenewright.runs.model_factory.profiles import build_judge
 
     machines = engine_of(engine, workers, address)
     fields = without_none(panel=split_list(panel) or None, rare=rare, limit_usd=limit_usd)
@@ -102,7 +102,7 @@ def annotate(
     voters, text = voters_of(asked.panel), None
     if asked.synonyms or asked.diversity or asked.attributes:
         text = text_model_of(asked.text_model or asked.panel[0])
-    judges = tuple(judge_of(spec) for spec in asked.judges)
+    judges = tuple(build_judge(spec) for spec in asked.judges)
     dataset = open_dataset(asked.dataset, root)
     folder = out if out is not None else Path("built") / asked.name
     with show_progress("", quiet) as show:

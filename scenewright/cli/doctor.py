@@ -316,12 +316,16 @@ def profile_parts(
     if build:
         yield f"composer {profile.composer}", set(), partial(make, "composer_of", profile)
     if (chat := profile.chat) is not None:
-        made = partial(make, "chat_of", chat, settings)
+        made = partial(make, "build_chat", chat, settings)
         yield f"language model {chat}", {reached_by(chat)[0]}, made if build else lambda: None
     for judge in (*profile.judges, *profile.report_judges):
         needs = {reached_by(judge)[0], *(need.repository for need in needs_of_spec(judge))}
         files = partial(check_files, local_model_of(judge), "config.json")
-        yield f"judge {judge}", needs, partial(make, "judge_of", judge, known) if build else files
+        yield (
+            f"judge {judge}",
+            needs,
+            partial(make, "build_judge", judge, known) if build else files,
+        )
 
 
 def check_files(model: str | None, file: str) -> None:

@@ -343,10 +343,10 @@ def ask_judges(
     """Ask all judges; return their answers, and the id of each spec."""
     from scenewright.evals.judge_reports.judge_runs import count_questions, run_judges
     from scenewright.providers import AnswerStore
-    from scenewright.runs.model_factory.profiles import panel_of
+    from scenewright.runs.model_factory.profiles import build_panel
 
     async def ask() -> list[JudgeRun]:
-        made = await panel_of(list(task.judges), settings=task.settings)
+        made = await build_panel(list(task.judges), settings=task.settings)
         totals = {j.id: count_questions(j, task.facts, variants) for j in made}
         done = dict.fromkeys(totals, 0)
         if not quiet:
@@ -445,7 +445,7 @@ def describe_judges(specs: Sequence[str]) -> list[dict[str, Any]]:
     Nothing is asked.
     """
     from scenewright.config.settings import load_settings
-    from scenewright.runs.model_factory.profiles import judge_of
+    from scenewright.runs.model_factory.profiles import build_judge
 
     settings = load_settings()
 
@@ -453,7 +453,7 @@ def describe_judges(specs: Sequence[str]) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         for spec in specs:
             try:
-                judge = judge_of(spec, settings=settings)
+                judge = build_judge(spec, settings=settings)
                 fingerprint = judge.fingerprint
             except Exception as error:
                 rows.append({"judge": spec, "problem": describe(error)[0]})

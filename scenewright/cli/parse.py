@@ -199,13 +199,13 @@ def image_scene(
             # Scene-Bench's sampling, where the model takes it.
             caps = caps_of(settings.account(account).provider, model, chats=True)
             sampling = {"sampling": sampling_of(caps)}
-            chat = profiles.chat_of(spec, known, role="parser", overrides=sampling)
+            chat = profiles.build_chat(spec, known, role="parser", overrides=sampling)
             return run_async(PictureParser(chat).parse(picture, detections))
         if boxes is not None:
             raise SceneError("--boxes is for a language model: add --with llm, or leave it out")
         from scenewright.miniature.world import COLORS, KINDS, PREDICATES, can_hold
 
-        judges = [profiles.judge_of(judge, settings=known) for judge in chosen.judges]
+        judges = [profiles.build_judge(judge, settings=known) for judge in chosen.judges]
         # Near says little beside a direction, and judges would confirm both.
         predicates = tuple(p for p in PREDICATES if p != "near")
         colors = {"color": tuple(COLORS)}

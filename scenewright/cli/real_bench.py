@@ -161,7 +161,7 @@ def scored_rows(
     from scenewright.evals.studies.real.schema import SchemaError, read_schemas
     from scenewright.evals.studies.real.style import StyleScorer, pictures_in
     from scenewright.providers import AnswerStore
-    from scenewright.runs.model_factory.profiles import panel_of
+    from scenewright.runs.model_factory.profiles import build_panel
 
     if out is not None and out.suffix not in (".jsonl", PARQUET):
         raise fail(f"--out {out}: name a file that ends in .jsonl or .parquet")
@@ -192,7 +192,7 @@ def scored_rows(
         return (await style_scorer.score([image]))[0]
 
     async def scored() -> list[RealRow]:
-        made = await panel_of(list(specs), settings=settings)
+        made = await build_panel(list(specs), settings=settings)
         with closing(AnswerStore(place)) as answers:
             scorer = RealScorer(
                 made,

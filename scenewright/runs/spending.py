@@ -69,7 +69,7 @@ def without_price(models: Iterable[str], settings: Settings) -> list[str]:
             account = settings.account(name)
             if account.self_hosted:
                 continue
-            named = account.provider if account.base_url is None else name
+            named = account.priced_as(name)
             decides = split_judge(spec)[0] == DECISION_KIND
             asked = (DECISION_KIND, f"{named}/{model}") if decides else (named, model)
             if prices.price(*asked) is None:

@@ -305,7 +305,7 @@ def _places(
     """
     nowhere: list[tuple[int, int] | None] = [None] * len(entries)
     if not reply.tokens:
-        return nowhere, NO_TOKENS if reply.weighed else ""
+        return nowhere, NO_TOKENS if reply.logprobs_requested else ""
     fenced = _FENCED.fullmatch(reply.text)
     text = reply.text if fenced is None else fenced[1]
     try:
