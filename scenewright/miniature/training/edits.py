@@ -1,8 +1,8 @@
 """Lessons of the editor: a picture that lacks something, one of what it lacks, and the whole.
 
 They are made as the strategy ``compose-edit`` makes them: the order is that of the loop
-(:func:`~scenewright.graphs.strategies.base.edit_instruction`), image 2 shows the missing graph where
-something is absent, and what held in image 1 is to stay.
+(:func:`~scenewright.graphs.strategies.base.edit_instruction`), image 2 shows the missing graph
+where something is absent, and what held in image 1 is to stay.
 """
 
 from __future__ import annotations
