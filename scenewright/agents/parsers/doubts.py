@@ -245,17 +245,15 @@ def doubts_of(
     again = named_again(text, scene, [items for _, items in read])
     for one in (*looks, *again, *_strange(text, scene)):
         told = any(lost.start <= one.start and one.end <= lost.end for lost in unread)
-        if not told and not any(_overlap(one, o) or one.text == o.text for o in found):
+        if not told and not any(
+            (one.start < o.end and o.start < one.end) or one.text == o.text for o in found
+        ):
             found.append(one)
     for passage in unread:
         known = passage.reason in (UNKNOWN, NAME) and _tells(passage.text)
         if known and not any(_is_beside(text, one, passage) for one in found):
             found.append(unsure(text, passage.start, passage.end))
     return tuple(sorted(found, key=lambda one: (one.start, one.end))[:_MOST])
-
-
-def _overlap(one: Doubt, other: Doubt) -> bool:
-    return one.start < other.end and other.start < one.end
 
 
 def _is_beside(text: str, doubt: Doubt, passage: Passage) -> bool:
