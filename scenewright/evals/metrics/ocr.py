@@ -41,7 +41,7 @@ from scenewright.evals.metrics.base import (
     whole,
 )
 from scenewright.evals.store.files import PictureFiles
-from scenewright.tools.vision.detection.files import data_of_detection
+from scenewright.tools.vision.detection.masks import data_of_detection
 
 if TYPE_CHECKING:
     from scenewright.core.ports.vision import Detector, RealismScorer

@@ -50,7 +50,7 @@ from scenewright.core.ports.vision import (
 )
 from scenewright.core.scene import Relation, SceneError, SceneGraph, SceneObject
 from scenewright.prompts import load_prompt
-from scenewright.tools.vision.detection.files import data_of_detection, detection_of
+from scenewright.tools.vision.detection.masks import data_of_detection, detection_of
 from scenewright.tools.vision.extraction.judged_parser import (
     SURE,
     ExtractionPanel,
