@@ -258,10 +258,10 @@ def _transformers(model: str, settings: DetectorSettings) -> LocalDetector:
     with importing():
         from scenewright.tools.vision.detection.local import (
             ClosedSetDetector,
-            OpenVocabularyDetector,
             PanopticDetector,
             SemanticDetector,
         )
+        from scenewright.tools.vision.detection.open_vocabulary import OpenVocabularyDetector
         from scenewright.tools.vision.local_model import folder_of
 
     folder = folder_of(model, DetectionError)

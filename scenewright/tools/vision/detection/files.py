@@ -50,10 +50,6 @@ from scenewright.tools.vision.detection.masks import (
     mask_of_polygons,
 )
 
-
-
-
-
 FORMS = ("xyxy", "xywh")
 UNITS = ("pixels", "relative")
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -102,7 +98,6 @@ class Listed:
                 f"{size[0]}×{size[1]} pixels: check its box and the file's box and unit"
             )
         return box, mask
-
 
 
 @dataclass(slots=True)
@@ -305,8 +300,6 @@ def _mask_of(mask: Any, size: tuple[int, int]) -> Mask:
     )
 
 
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
@@ -436,8 +429,6 @@ def as_record(found: Mapping[str, Sequence[Detection]]) -> dict[str, Any]:
 def write_detections(path: Path, found: Mapping[str, Sequence[Detection]]) -> None:
     """Write :func:`as_record` to ``path``."""
     path.write_text(json.dumps(as_record(found)) + "\n", encoding="utf-8")
-
-
 
 
 def _last(name: str) -> str:

@@ -196,34 +196,34 @@ class ClipEncoder(LocalModel):
 
     async def likeness(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Array:
         """As the port says; texts longer than the model's room are cut."""
-        self._check_open()
+        self.check_open()
         if not images or not texts:
             return np.zeros((len(images), len(texts)), np.float32)
-        return await self._run(lambda stop: self._compared(images, texts, stop))
+        return await self.run(lambda stop: self._compared(images, texts, stop))
 
     def _compared(self, images: Sequence[Image.Image], texts: Sequence[str], stop: Stop) -> Array:
         """Run in the thread, as what follows."""
-        self._make_ready(stop)
+        self.make_ready(stop)
         model = self._model
         # SigLIP learned with texts filled up to their full length.
         fill = "max_length" if model.config.model_type.startswith("siglip") else "longest"
         room = int(model.config.text_config.max_position_embeddings)
         rows = []
-        with self._turn(stop, f"{len(texts)} texts on {self._device}"):
+        with self.turn(stop, f"{len(texts)} texts on {self._device}"):
             read = self._tokenizer(
                 list(texts), padding=fill, truncation=True, max_length=room, return_tensors="pt"
             )
             words = _unit(model.get_text_features(**read.to(model.device)))
         for start in range(0, len(images), self._batch):
             some = list(images[start : start + self._batch])
-            with self._turn(stop, f"{len(some)} pictures on {self._device}"):
+            with self.turn(stop, f"{len(some)} pictures on {self._device}"):
                 shown = self._processor(images=some, return_tensors="pt")["pixel_values"]
                 looks = _unit(model.get_image_features(pixel_values=shown.to(model.device)))
                 rows.append((looks @ words.T).cpu().numpy())
         found: Array = np.concatenate(rows).astype(np.float32)
         return found
 
-    def _open(self, device: torch.device) -> None:
+    def open_model(self, device: torch.device) -> None:
         self._model = model_of(AutoModel, self.folder, device)
         if not hasattr(self._model, "get_text_features"):
             raise RealismError(
@@ -232,7 +232,7 @@ class ClipEncoder(LocalModel):
         self._processor = image_processor_of(self.folder)
         self._tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
 
-    def _free(self) -> None:
+    def free_model(self) -> None:
         self._model = self._processor = self._tokenizer = None
 
 

@@ -366,7 +366,7 @@ class BlipEncoder(LocalModel):
 
     async def embedding(self) -> int:
         """Length of its multimodal features; loads it."""
-        return (await self._run(self._ready)).embedding
+        return (await self.run(self._ready)).embedding
 
     async def features(self, images: Sequence[Image.Image], categories: Sequence[str]) -> Array:
         """Multimodal features of each picture with its object's category, float32 (n, embedding).
@@ -386,7 +386,7 @@ class BlipEncoder(LocalModel):
                     rows.append(model.multimodal(images[some], categories[some]))
             return np.concatenate(rows)
 
-        return await self._run(work)
+        return await self.run(work)
 
     async def likeness(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Array:
         """Return the cosine of each picture with each text, float32 (pictures, texts).
@@ -408,21 +408,21 @@ class BlipEncoder(LocalModel):
             found: Array = np.concatenate(looks) @ np.concatenate(words).T
             return found
 
-        return await self._run(work)
+        return await self.run(work)
 
     def _batch_turn(self, stop: Stop) -> AbstractContextManager[None]:
         advice = f". Use a smaller batch than {self._batch} if the memory is short"
-        return self._turn(stop, self._device, advice)
+        return self.turn(stop, self._device, advice)
 
     def _ready(self, stop: Stop) -> _LoadedBlip:
-        self._make_ready(stop)
+        self.make_ready(stop)
         assert self._model is not None
         return self._model
 
-    def _open(self, device: torch.device) -> None:
+    def open_model(self, device: torch.device) -> None:
         self._model = _LoadedBlip(self.folder, device, getattr(torch, self._dtype))
 
-    def _free(self) -> None:
+    def free_model(self) -> None:
         self._model = None
 
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scenewright.core.ports.vision import Detection, DetectionError
+from scenewright.tools.vision.detection.birefnet import BiRefNet
 from scenewright.tools.vision.detection.saliency import (
     BIREFNET,
     CENTRE_AND_SIZE,
-    BiRefNet,
     SaliencyModel,
     centre_and_size,
     foreground,
