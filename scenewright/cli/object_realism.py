@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scenewright.evals.studies.olip.evaluation import Evaluation, Selected
     from scenewright.evals.studies.olip.scores_file import ScoresFile
     from scenewright.evals.studies.olip.training import Ablation, Prepared
-    from scenewright.tools.vision.realism.olip import BlipEncoder
+    from scenewright.tools.vision.realism.blip import BlipEncoder
     from scenewright.tools.vision.realism.olip_training import Epoch
     from scenewright.tools.vision.realism.pictures import PictureRealism
 
@@ -443,7 +443,7 @@ def _prepared(rated: Path, blip: BlipEncoder, kept: Path, seed: int, quiet: bool
 def _encoder(name: str, device: str) -> BlipEncoder:
     from scenewright.core.ports.vision import RealismError
     from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
-    from scenewright.tools.vision.realism.olip import BlipEncoder
+    from scenewright.tools.vision.realism.blip import BlipEncoder
 
     if name != "miniature":
         return BlipEncoder(name, device=device)

@@ -27,9 +27,10 @@ from scenewright.mock_providers.sheets import Question
 from scenewright.mock_providers.wire import ModelRequest, ScriptedReply, Turns
 from scenewright.prompts import load_prompt
 from scenewright.runs.model_factory.profiles import judge_of
-from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel, JudgedPictureParser
+from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser
 from scenewright.tools.vision.extraction.judged_readers import JudgedRelations
 from scenewright.tools.vision.extraction.pairs import Boxed, nearest_pairs
+from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel
 from scenewright.tools.vision.extraction.world import miniature_world
 
 Triple = tuple[str, str, str]

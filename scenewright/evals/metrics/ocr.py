@@ -185,7 +185,7 @@ class OcrMetric:
         some were, it is their mean, and ``unscored`` counts the others of the largest.
         """
         from scenewright.core.ports.vision import DetectionError, RealismError
-        from scenewright.tools.vision.detection.boxes import unknown_labels
+        from scenewright.tools.vision.detection.labels import unknown_labels
         from scenewright.tools.vision.realism.pictures import picture_realism
 
         labels = self._labels

@@ -25,7 +25,9 @@ from safetensors.torch import load_file, save_file
 from scenewright.agents.judges.vlm import digest_folder
 from scenewright.miniature.training.blip import Pictured, pool_of
 from scenewright.miniature.training.degraded_images import DRAWN, WORN, as_seen
-from scenewright.tools.vision.realism.olip import ASPECTS, BlipEncoder, OlipConfig
+from scenewright.tools.vision.realism.accuracy import normalized_error, same_class
+from scenewright.tools.vision.realism.blip import BlipEncoder
+from scenewright.tools.vision.realism.olip import ASPECTS, OlipConfig
 from scenewright.tools.vision.realism.olip_files import save_olip
 from scenewright.tools.vision.realism.olip_training import (
     Epoch,
@@ -37,7 +39,6 @@ from scenewright.tools.vision.realism.olip_training import (
 )
 from scenewright.tools.vision.realism.pictures import object_crop
 from scenewright.tools.vision.realism.trained_on import Part, TrainedOn, picture_digest
-from scenewright.tools.vision.realism.vlm import normalized_error, same_class
 
 FOLDER = "olip"
 """Below the weights."""

@@ -37,8 +37,8 @@ from scenewright.runs.model_factory import profiles
 
 if TYPE_CHECKING:
     from scenewright.core.ports.vision import AttributeReader, RelationScorer, RelationVerifier
-    from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
     from scenewright.tools.vision.extraction.one_stage import PictureParser
+    from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel
     from scenewright.tools.vision.extraction.world import World
 
 Stages = Literal["one-stage", "two-stage"]
@@ -299,7 +299,7 @@ class _Builder:
         return load_world(Path(self.spec.world))
 
     def _bench(self, part: PartSpec) -> ExtractionPanel:
-        from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
+        from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel
 
         return ExtractionPanel(
             [profiles.judge_of(name, settings=self.settings) for name in part.names]
@@ -357,7 +357,7 @@ class _Builder:
 
             return JudgedRelations(self._bench(part), self._world())
         if part.kind == "scores":
-            from scenewright.tools.vision.extraction.pairs import ScoreTable
+            from scenewright.tools.vision.extraction.score_table import ScoreTable
 
             return ScoreTable.load(Path(part.names[0]))
         return None

@@ -41,7 +41,9 @@ from scenewright.evals.studies.olip.splits import (
     split_objects,
     trained_on,
 )
-from scenewright.tools.vision.realism.olip import BlipEncoder, Olip, OlipConfig
+from scenewright.tools.vision.realism.accuracy import normalized_error, same_class
+from scenewright.tools.vision.realism.blip import BlipEncoder
+from scenewright.tools.vision.realism.olip import Olip, OlipConfig
 from scenewright.tools.vision.realism.olip_training import (
     Features,
     OnEpoch,
@@ -52,7 +54,6 @@ from scenewright.tools.vision.realism.olip_training import (
 )
 from scenewright.tools.vision.realism.pictures import object_crop
 from scenewright.tools.vision.realism.trained_on import TrainedOn
-from scenewright.tools.vision.realism.vlm import normalized_error, same_class
 
 PART = 128
 """Objects in one file: what an interruption loses at most."""

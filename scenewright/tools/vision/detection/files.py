@@ -35,15 +35,8 @@ from PIL import Image
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.images import hash_of_image, load_image
 from scenewright.core.ports.vision import Box, Detection, DetectionError, Mask
-from scenewright.tools.vision.detection.boxes import (
-    among,
-    box_of,
-    by_score,
-    clipped,
-    plain,
-    resized,
-    wanted_of,
-)
+from scenewright.tools.vision.detection.boxes import box_of, by_score, clipped, resized
+from scenewright.tools.vision.detection.labels import among, plain, wanted_of
 from scenewright.tools.vision.detection.masks import (
     data_of_detection,
     decode_mask,

@@ -40,17 +40,15 @@ from scenewright.core.error_text import error_text
 from scenewright.core.ports.vision import Detection, DetectionError, Mask
 from scenewright.providers.device_gate import Stop
 from scenewright.tools.digests import json_digest
-from scenewright.tools.vision.detection.boxes import (
+from scenewright.tools.vision.detection.boxes import box_of, by_score, scaled
+from scenewright.tools.vision.detection.components import Mending, instances_of
+from scenewright.tools.vision.detection.labels import (
     among,
-    box_of,
-    by_score,
     normalized_label,
     plain,
-    scaled,
     stuff_ids,
     wanted_of,
 )
-from scenewright.tools.vision.detection.components import Mending, instances_of
 from scenewright.tools.vision.local_model import LocalModel, image_processor_of, model_of
 
 MAX_SIDE = 1333

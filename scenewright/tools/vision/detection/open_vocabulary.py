@@ -16,7 +16,8 @@ from PIL import Image
 from transformers import AutoModelForZeroShotObjectDetection, AutoTokenizer
 
 from scenewright.core.ports.vision import Detection, DetectionError
-from scenewright.tools.vision.detection.boxes import non_maximum_suppression, plain
+from scenewright.tools.vision.detection.boxes import non_maximum_suppression
+from scenewright.tools.vision.detection.labels import plain
 from scenewright.tools.vision.detection.local import LocalDetector
 
 THRESHOLDS: dict[str, float] = {

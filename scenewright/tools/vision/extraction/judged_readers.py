@@ -28,13 +28,6 @@ from scenewright.core.ports.vision import (
 from scenewright.core.predicate_statistics import DEFAULT, load_predicates
 from scenewright.core.questions import NO_RELATION, attribute_fact_id, option_text, relation_options
 from scenewright.core.vocabulary import DIRECTIONS
-from scenewright.tools.vision.extraction.judged_parser import (
-    ExtractionPanel,
-    boxed,
-    digest,
-    relation_fact,
-    without_rivals,
-)
 from scenewright.tools.vision.extraction.pairs import (
     MOST_PAIRS,
     Boxed,
@@ -44,6 +37,13 @@ from scenewright.tools.vision.extraction.pairs import (
     contacts,
     nearest_pairs,
     phrases,
+)
+from scenewright.tools.vision.extraction.panel_questions import (
+    ExtractionPanel,
+    boxed,
+    digest,
+    relation_fact,
+    without_rivals,
 )
 from scenewright.tools.vision.extraction.views import detail_crop
 from scenewright.tools.vision.extraction.world import World

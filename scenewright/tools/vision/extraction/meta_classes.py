@@ -31,7 +31,7 @@ from scenewright.agents.parsers.tagging import is_person
 from scenewright.core.inflection import singular
 from scenewright.core.ports.vision import ExtractionError
 from scenewright.core.validation import first_problem
-from scenewright.tools.vision.detection.boxes import normalized_label
+from scenewright.tools.vision.detection.labels import normalized_label
 
 TABLE = Path(__file__).with_name("meta_classes.toml")
 DEFAULT = "default"

@@ -44,8 +44,8 @@ from scenewright.tools.vision.extraction.building import (
     merged,
     without_rivals,
 )
-from scenewright.tools.vision.extraction.judged_parser import digest
-from scenewright.tools.vision.extraction.one_stage import PartialResults
+from scenewright.tools.vision.extraction.panel_questions import digest
+from scenewright.tools.vision.extraction.partial_results import PartialResults
 
 Keys = Callable[[str], Sequence[str]]
 """From a class label to the attribute keys that are asked for."""

@@ -26,7 +26,7 @@ from transformers import AutoModel, AutoTokenizer
 from scenewright.agents.judges.vlm import digest_folder
 from scenewright.core.ports.vision import PROMPTS, Detection, ObjectRealism, RealismError, on_scale
 from scenewright.providers.device_gate import Stop
-from scenewright.tools.vision.detection.boxes import plain
+from scenewright.tools.vision.detection.labels import plain
 from scenewright.tools.vision.local_model import LocalModel, image_processor_of, model_of
 from scenewright.tools.vision.realism.pictures import MARGIN, object_crop
 
@@ -160,7 +160,7 @@ class BlipMatchScorer(AlignmentScorer):
         name: str | None = None,
     ) -> None:
         """As :class:`ClipScorer`."""
-        from scenewright.tools.vision.realism.olip import BlipEncoder
+        from scenewright.tools.vision.realism.blip import BlipEncoder
 
         super().__init__(BlipEncoder(model, name=name), BLIP_BOUNDS)
 

@@ -23,7 +23,7 @@ from scenewright.core.ports.vision import PROMPTS, Detection, ObjectRealism, Rea
 from scenewright.core.questions import realism_facts_of
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.providers import AnswerStore, ask
-from scenewright.tools.vision.detection.boxes import plain
+from scenewright.tools.vision.detection.labels import plain
 from scenewright.tools.vision.realism.pictures import LEAST_SIDE, VIEW_WORDS, View, view_of
 
 ORIGIN = "realism"

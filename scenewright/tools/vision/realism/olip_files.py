@@ -36,7 +36,7 @@ class EncoderReference(BaseModel):
     model: str
     """A folder relative to OLIP's own (it begins with a dot), or a repository as OWNER/NAME."""
     digest: str
-    """:attr:`~scenewright.tools.vision.realism.olip.BlipEncoder.digest` of its files."""
+    """:attr:`~scenewright.tools.vision.realism.blip.BlipEncoder.digest` of its files."""
 
 
 class _File(BaseModel):
@@ -60,7 +60,7 @@ class SavedOlip:
     model: Olip
     """In single precision, for inference, on the CPU."""
     encoder: str
-    """Its encoder as :class:`~scenewright.tools.vision.realism.olip.BlipEncoder` takes it:
+    """Its encoder as :class:`~scenewright.tools.vision.realism.blip.BlipEncoder` takes it:
     an absolute folder or OWNER/NAME."""
     encoder_digest: str
     """What the encoder's ``digest`` has to be: heads are worthless on other features."""

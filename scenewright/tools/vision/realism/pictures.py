@@ -33,7 +33,7 @@ from scenewright.core.ports.vision import (
     RealismError,
     RealismScorer,
 )
-from scenewright.tools.vision.detection.boxes import normalized_label
+from scenewright.tools.vision.detection.labels import normalized_label
 from scenewright.tools.vision.extraction.views import RED, line_width
 
 MARGIN = 0.1

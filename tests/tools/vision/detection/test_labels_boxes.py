@@ -9,15 +9,17 @@ from hypothesis import strategies as st
 
 from scenewright.core.ports.vision import Box, Detection
 from scenewright.tools.vision.detection.boxes import (
-    COCO_STUFF,
-    among,
     box_of,
     clipped,
     iou,
     non_maximum_suppression,
+    scaled,
+)
+from scenewright.tools.vision.detection.labels import (
+    COCO_STUFF,
+    among,
     normalized_label,
     plain,
-    scaled,
     stuff_ids,
 )
 

@@ -10,9 +10,9 @@ import torch
 from PIL import Image
 
 from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError, RealismScorer
-from scenewright.tools.vision.realism.olip import BlipEncoder
+from scenewright.tools.vision.realism.blip import BlipEncoder
 from scenewright.tools.vision.realism.olip_files import load_olip
-from scenewright.tools.vision.realism.olip_judge import OlipScorer, saved_olip
+from scenewright.tools.vision.realism.olip_scorer import OlipScorer, saved_olip
 from scenewright.tools.vision.realism.pictures import InstanceReader, object_crop
 from tests.tools.vision.realism.tiny_olip import save_blip, save_heads
 

@@ -1,0 +1,83 @@
+"""Class labels: how data sets write them, how people say them, and which of them are stuff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from scenewright.core.closed_vocabulary import Unknown
+from scenewright.core.ports.vision import Detector
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_ENDINGS = ("-other-merged", "-merged", "-other", "-stuff")
+COCO_STUFF: frozenset[str] = frozenset(
+    _words(
+        "banner blanket bridge cardboard counter curtain door-stuff floor-wood flower fruit "
+        "gravel house light mirror-stuff net pillow platform playingfield railroad river road "
+        "roof sand sea shelf snow stairs tent towel wall-brick wall-stone wall-tile wall-wood "
+        "water-other window-blind window-other tree-merged fence-merged ceiling-merged "
+        "sky-other-merged cabinet-merged table-merged floor-other-merged pavement-merged "
+        "mountain-merged grass-merged dirt-merged paper-merged food-other-merged "
+        "building-other-merged rock-merged wall-other-merged rug-merged"
+    )
+)
+"""The 53 stuff categories of COCO's panoptic task (Kirillov et al., 2019), as its files write
+them."""
+
+
+def plain(label: str) -> str:
+    """``label`` as people say it: without COCO's endings, and of several words the first.
+
+    >>> plain("sky-other-merged"), plain("door-stuff"), plain("sofa, couch"), plain("hot dog")
+    ('sky', 'door', 'sofa', 'hot dog')
+    """
+    first = " ".join(label.partition(",")[0].replace("_", " ").split())
+    for ending in _ENDINGS:
+        # A label that is nothing but an ending stays a label.
+        if first.lower().endswith(ending) and len(first) > len(ending):
+            return first[: -len(ending)]
+    return first
+
+
+def normalized_label(label: str) -> str:
+    """Return a label in its form for comparison: plain, lower case, spaces for hyphens.
+
+    >>> folded("Tree-merged"), folded("wall-brick"), folded("Cell_Phone")
+    ('tree', 'wall brick', 'cell phone')
+    """
+    return " ".join(plain(label).lower().replace("-", " ").split())
+
+
+def among(label: str, wanted: frozenset[str]) -> bool:
+    """Whether ``label`` is one of the folded labels ``wanted``; of none wanted each is."""
+    return not wanted or normalized_label(label) in wanted
+
+
+def wanted_of(labels: Iterable[str]) -> frozenset[str]:
+    """``labels`` folded."""
+    return frozenset(normalized_label(label) for label in labels)
+
+
+def stuff_ids(names: Mapping[int, str], given: Iterable[str] | None = None) -> frozenset[int]:
+    """Classes of ``names`` (class → label) that have no instances.
+
+    ``given`` are their labels. Without them a model with all of COCO's stuff has these, and of any
+    other set of labels each is a thing: what stuff is, a list of labels does not tell.
+    """
+    if given is None:
+        known = {name.lower() for name in names.values()}
+        given = COCO_STUFF if known >= COCO_STUFF else ()
+    wanted = {label.strip().lower() for label in given}
+    return frozenset(at for at, name in names.items() if name.strip().lower() in wanted)
+
+
+def unknown_labels(detector: Detector, labels: Sequence[str]) -> dict[str, str]:
+    """Those of ``labels`` that ``detector`` has no class for, each with the reason."""
+    words = detector.vocabulary
+    if words is None:
+        return {}
+    unknown = [Unknown("class", label) for label in labels if not words.knows_class(plain(label))]
+    return {one.word: f"{detector.id}: {words.reason([one])}" for one in unknown}
