@@ -27,6 +27,7 @@ from scenewright.miniature.training.blip import Pictured, pool_of
 from scenewright.miniature.training.degraded_images import DRAWN, WORN, as_seen
 from scenewright.tools.vision.realism.accuracy import normalized_error, same_class
 from scenewright.tools.vision.realism.blip import BlipEncoder
+from scenewright.tools.vision.realism.object_views import object_crop
 from scenewright.tools.vision.realism.olip import ASPECTS, OlipConfig
 from scenewright.tools.vision.realism.olip_files import save_olip
 from scenewright.tools.vision.realism.olip_training import (
@@ -37,7 +38,6 @@ from scenewright.tools.vision.realism.olip_training import (
     predict,
     train_olip,
 )
-from scenewright.tools.vision.realism.pictures import object_crop
 from scenewright.tools.vision.realism.trained_on import Part, TrainedOn, picture_digest
 
 FOLDER = "olip"

@@ -43,6 +43,7 @@ from scenewright.evals.studies.olip.splits import (
 )
 from scenewright.tools.vision.realism.accuracy import normalized_error, same_class
 from scenewright.tools.vision.realism.blip import BlipEncoder
+from scenewright.tools.vision.realism.object_views import object_crop
 from scenewright.tools.vision.realism.olip import Olip, OlipConfig
 from scenewright.tools.vision.realism.olip_training import (
     Features,
@@ -52,7 +53,6 @@ from scenewright.tools.vision.realism.olip_training import (
     predict,
     train_olip,
 )
-from scenewright.tools.vision.realism.pictures import object_crop
 from scenewright.tools.vision.realism.trained_on import TrainedOn
 
 PART = 128

@@ -10,21 +10,17 @@ random weights (huggingface/transformers#28034). A model that lacks a weight is 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 import transformers
-from numpy.typing import NDArray
 from PIL import Image
-from torch.nn import functional
 from transformers import (
     AutoTokenizer,
     BlipForImageTextRetrieval,
@@ -35,24 +31,21 @@ from scenewright.agents.judges.vlm import digest_folder, neutralise
 from scenewright.core.images import to_rgb
 from scenewright.core.ports.vision import RealismError
 from scenewright.providers.device_gate import Stop
+from scenewright.tools.digests import json_digest
 from scenewright.tools.vision.detection.labels import plain
-from scenewright.tools.vision.local_model import LocalModel, image_processor_of
+from scenewright.tools.vision.local_model import image_processor_of
+from scenewright.tools.vision.realism.encoders import BATCH, Array, LocalEncoder
 from scenewright.tools.vision.realism.segformer_blip import ARCHITECTURE, SegformerBlip
 
-Array = NDArray[np.float32]
-T = TypeVar("T")
-BATCH = 32
-"""Pictures in one pass."""
 DTYPES = ("float32", "bfloat16")
 """Precisions of its weights; features are float32 in either."""
 _READING = 1
 """Raised when the same picture and name would give other features."""
 
 
-class BlipEncoder(LocalModel):
+class BlipEncoder(LocalEncoder):
     """A BLIP on this machine."""
 
-    error = RealismError
     loaded_as = "a BLIP"
 
     def __init__(
@@ -69,13 +62,10 @@ class BlipEncoder(LocalModel):
         ``name``: how it is called (default: the model as given). Raises ``RealismError`` if it is
         not on this machine.
         """
-        if dtype not in DTYPES or batch < 1:
-            raise RealismError(
-                f"dtype {dtype!r}, batch {batch}: use {' or '.join(DTYPES)} and at least 1"
-            )
-        super().__init__(model, name=name, device=device, thread="blip")
+        if dtype not in DTYPES:
+            raise RealismError(f"dtype {dtype!r}: use {' or '.join(DTYPES)}")
+        super().__init__(model, name=name, device=device, batch=batch, thread="blip")
         self._dtype = dtype
-        self._batch = batch
         self._model: _LoadedBlip | None = None
 
     @cached_property
@@ -86,11 +76,8 @@ class BlipEncoder(LocalModel):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of files, library versions and settings that its features hang on."""
-        parts = [
-            *(self.digest, transformers.__version__, torch.__version__),
-            *(self._device, self._dtype, _READING),
-        ]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        versions = transformers.__version__, torch.__version__
+        return json_digest(self.digest, *versions, self._device, self._dtype, _READING)
 
     async def embedding(self) -> int:
         """Length of its multimodal features; loads it."""
@@ -109,38 +96,23 @@ class BlipEncoder(LocalModel):
         def work(stop: Stop) -> Array:
             model = self._ready(stop)
             rows = [np.zeros((0, model.embedding), np.float32)]
-            for some in _chunks(len(images), self._batch):
-                with self._batch_turn(stop):
-                    rows.append(model.multimodal(images[some], categories[some]))
+            for some in self.batches(len(images)):
+                with self.batch_turn(stop):
+                    found = model.encode_together(images[some], categories[some])
+                    rows.append(found.float().cpu().numpy())
             return np.concatenate(rows)
 
         return await self.run(work)
 
-    async def likeness(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Array:
-        """Return the cosine of each picture with each text, float32 (pictures, texts).
+    def encode_pictures(self, images: Sequence[Image.Image]) -> torch.Tensor:
+        """Return the projections of ``images`` into the space of the contrastive loss."""
+        assert self._model is not None
+        return self._model.encode_pictures(images)
 
-        From -1 to 1, in the space of the contrastive loss. Raises as :meth:`features`.
-        """
-
-        def work(stop: Stop) -> Array:
-            model = self._ready(stop)
-            if not images or not texts:
-                return np.zeros((len(images), len(texts)), np.float32)
-            looks, words = [], []
-            for some in _chunks(len(images), self._batch):
-                with self._batch_turn(stop):
-                    looks.append(model.looks(images[some]))
-            for some in _chunks(len(texts), self._batch):
-                with self._batch_turn(stop):
-                    words.append(model.words(texts[some]))
-            found: Array = np.concatenate(looks) @ np.concatenate(words).T
-            return found
-
-        return await self.run(work)
-
-    def _batch_turn(self, stop: Stop) -> AbstractContextManager[None]:
-        advice = f". Use a smaller batch than {self._batch} if the memory is short"
-        return self.turn(stop, self._device, advice)
+    def encode_texts(self, texts: Sequence[str]) -> torch.Tensor:
+        """Return the projections of ``texts`` into the same space."""
+        assert self._model is not None
+        return self._model.encode_texts(texts)
 
     def _ready(self, stop: Stop) -> _LoadedBlip:
         self.make_ready(stop)
@@ -189,7 +161,9 @@ class _LoadedBlip:
             model.config.text_config.hidden_size if self._retrieval else model.config.projection_dim
         )
 
-    def multimodal(self, images: Sequence[Image.Image], categories: Sequence[str]) -> Array:
+    def encode_together(
+        self, images: Sequence[Image.Image], categories: Sequence[str]
+    ) -> torch.Tensor:
         """Return the result of ``BlipModel.get_multimodal_features``, (n, embedding)."""
         # Objects of one picture follow each other: it goes through the vision tower once.
         unique = {id(image): image for image in images}
@@ -200,38 +174,37 @@ class _LoadedBlip:
         mask = torch.ones(seen.shape[:-1], dtype=torch.long, device=self._device)
         given = self._read([plain(category).lower() for category in categories])
         if self._retrieval:
-            found = self._model.text_encoder(
+            found: torch.Tensor = self._model.text_encoder(
                 **given, encoder_hidden_states=seen, encoder_attention_mask=mask
             ).last_hidden_state[:, 0]
-        else:
-            pooled = self._model.text_model(
-                **given, encoder_hidden_states=seen, encoder_attention_mask=mask
-            ).pooler_output
-            found = (
-                self._model.multimodal(pooled, seen[:, 0])
-                if isinstance(self._model, SegformerBlip)
-                else self._model.text_projection(pooled)
-            )
-        return _rows(found)
+            return found
+        pooled = self._model.text_model(
+            **given, encoder_hidden_states=seen, encoder_attention_mask=mask
+        ).pooler_output
+        if isinstance(self._model, SegformerBlip):
+            return self._model.multimodal(pooled, seen[:, 0])
+        projected: torch.Tensor = self._model.text_projection(pooled)
+        return projected
 
-    def looks(self, images: Sequence[Image.Image]) -> Array:
-        """Pictures in the space of contrast, of length 1."""
+    def encode_pictures(self, images: Sequence[Image.Image]) -> torch.Tensor:
+        """Return the projections of ``images`` into the space of contrast."""
         seen = self._seen(images)
-        if self._retrieval:
-            found = self._model.vision_proj(seen.last_hidden_state[:, 0])
-        else:
-            found = self._model.visual_projection(seen.pooler_output)
-        return _rows(functional.normalize(found.float(), dim=-1))
+        found: torch.Tensor = (
+            self._model.vision_proj(seen.last_hidden_state[:, 0])
+            if self._retrieval
+            else self._model.visual_projection(seen.pooler_output)
+        )
+        return found
 
-    def words(self, texts: Sequence[str]) -> Array:
-        """Texts in the same space, of length 1."""
+    def encode_texts(self, texts: Sequence[str]) -> torch.Tensor:
+        """Return the projections of ``texts`` into the same space."""
         given = self._read(texts)
-        if self._retrieval:
-            read = self._model.text_encoder(**given)
-            found = self._model.text_proj(read.last_hidden_state[:, 0])
-        else:
-            found = self._model.text_projection(self._model.text_model(**given).pooler_output)
-        return _rows(functional.normalize(found.float(), dim=-1))
+        found: torch.Tensor = (
+            self._model.text_proj(self._model.text_encoder(**given).last_hidden_state[:, 0])
+            if self._retrieval
+            else self._model.text_projection(self._model.text_model(**given).pooler_output)
+        )
+        return found
 
     def _seen(self, images: Sequence[Image.Image]) -> Any:
         shown = [to_rgb(image) for image in images]
@@ -248,12 +221,3 @@ class _LoadedBlip:
             return_tensors="pt",
         )
         return {name: given[name].to(self._device) for name in ("input_ids", "attention_mask")}
-
-
-def _rows(found: torch.Tensor) -> Array:
-    rows: Array = found.float().cpu().numpy()
-    return rows
-
-
-def _chunks(count: int, size: int) -> Iterator[slice]:
-    return (slice(start, start + size) for start in range(0, count, size))

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from PIL import Image
@@ -27,6 +24,7 @@ from scenewright.core.ports.vision import (
     normalized,
 )
 from scenewright.core.questions import object_in_words
+from scenewright.tools.digests import json_digest
 from scenewright.tools.vision.detection.labels import normalized_label, unknown_labels
 from scenewright.tools.vision.realism.pictures import (
     LEAST_SCORE,
@@ -44,14 +42,6 @@ THRESHOLD = 0.5
 _FACTS = 512
 _MAX_SIDE = 1333
 _KINDS: frozenset[FactKind] = frozenset({"realism"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """An object that facts speak of."""
-
-    label: str
-    phrase: str
 
 
 class OlipJudge:
@@ -79,8 +69,9 @@ class OlipJudge:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of scorer, detector and the rules by which objects are found."""
-        parts = [self._scorer.fingerprint, self._detector.fingerprint, THRESHOLD, _READING]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        return json_digest(
+            self._scorer.fingerprint, self._detector.fingerprint, THRESHOLD, _READING
+        )
 
     @property
     def identity(self) -> ModelIdentity:
@@ -119,7 +110,10 @@ class OlipJudge:
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
         """One answer a fact, in order; facts of other kinds are unscored."""
         started = time.perf_counter()
-        answers = {fact.id: self._refused(fact) for fact in facts if self._refusal(fact)}
+        answers: dict[str, Answer] = {}
+        for fact in facts:
+            if reason := self._refusal(fact):
+                (answers[fact.id],) = unscored(self.id, [fact], reason)
         asked = [fact for fact in facts if fact.id not in answers]
         if asked:
             try:
@@ -138,51 +132,54 @@ class OlipJudge:
             await asyncio.gather(self._scorer.aclose(), self._detector.aclose())
 
     async def _answers(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        wanted = {fact.subject: _Wanted(str(fact.value), object_in_words(fact)) for fact in facts}
-        labels = tuple(dict.fromkeys(one.label for one in wanted.values()))
-        found = await self._detector.detect(image, labels)
+        labels = {fact.subject: str(fact.value) for fact in facts}
+        phrases = {fact.subject: object_in_words(fact) for fact in facts}
+        found = await self._detector.detect(image, tuple(dict.fromkeys(labels.values())))
         chosen: dict[str, Detection] = {}
         reasons: dict[str, str] = {}
-        for label in {normalized_label(one): one for one in labels}.values():
+        for label in {normalized_label(one): one for one in labels.values()}.values():
             same = {
-                key: one
-                for key, one in wanted.items()
-                if normalized_label(one.label) == normalized_label(label)
+                key: phrases[key]
+                for key, own in labels.items()
+                if normalized_label(own) == normalized_label(label)
             }
             seen = candidates(found, label, len(same), image.size)
-            picked = await self._picked(image, same, seen)
+            picked = await self._assigned(image, label, same, seen)
             chosen |= picked
             for key in same.keys() - picked.keys():
-                reasons[key] = self._lacking(label, found, len(seen))
+                reasons[key] = self._missing_reason(label, found, len(seen))
         keys = list(chosen)
         scores = await self._scorer.score(image, [chosen[key] for key in keys])
         scored = dict(zip(keys, scores, strict=True))
         return [
-            self._read(fact, chosen[fact.subject], scored[fact.subject], _share(facts, fact))
+            self._answer(
+                fact,
+                chosen[fact.subject],
+                scored[fact.subject],
+                [one.id for one in facts if one.subject == fact.subject],
+            )
             if fact.subject in scored
             else unscored(self.id, [fact], reasons[fact.subject])[0]
             for fact in facts
         ]
 
-    async def _picked(
-        self, image: Image.Image, wanted: Mapping[str, _Wanted], seen: Sequence[Detection]
+    async def _assigned(
+        self, image: Image.Image, label: str, wanted: Mapping[str, str], seen: Sequence[Detection]
     ) -> dict[str, Detection]:
-        """Return the object of each of ``wanted`` (one class), where there is one."""
+        """Return the object of each of ``wanted`` (subject → phrase, of one class), if any."""
         if not seen:
             return {}
-        phrases = [one.phrase for one in wanted.values()]
+        phrases = list(wanted.values())
         likeness = None
         # Where all are called the same, or there is no choice, words tell nothing.
-        told = any(
-            normalized_label(one.phrase) != normalized_label(one.label) for one in wanted.values()
-        )
-        apart = len(seen) > 1 or len(wanted) > 1
-        if told and apart and isinstance(self._scorer, InstanceReader):
+        described = any(normalized_label(one) != normalized_label(label) for one in phrases)
+        several = len(seen) > 1 or len(wanted) > 1
+        if described and several and isinstance(self._scorer, InstanceReader):
             likeness = await self._scorer.likeness(image, seen, phrases)
         places = assigned(phrases, seen, likeness)
         return {key: seen[at] for key, at in zip(wanted, places, strict=True) if at is not None}
 
-    def _lacking(self, label: str, found: Sequence[Detection], seen: int) -> str:
+    def _missing_reason(self, label: str, found: Sequence[Detection], seen: int) -> str:
         if seen:
             return f"{self._detector.id} found only {seen} of class {label}, for other objects"
         alike = [one for one in found if normalized_label(one.name) == normalized_label(label)]
@@ -195,11 +192,12 @@ class OlipJudge:
             return f"{label} is a region without instances to {self._detector.id}: it has no shape"
         return f"{self._detector.id} found no {label}"
 
-    def _read(
-        self, fact: Fact, where: Detection, realism: ObjectRealism, share: tuple[int, int]
+    def _answer(
+        self, fact: Fact, where: Detection, realism: ObjectRealism, same: Sequence[str]
     ) -> Answer:
+        """Return the answer to ``fact``, with its share of the cost of facts on the ``same``."""
         score = realism.shape if fact.key == "shape" else realism.texture
-        at, of = share
+        at, of = same.index(fact.id), len(same)
         common = {
             "region": where.box,
             "tokens_in": realism.tokens_in // of + (at < realism.tokens_in % of),
@@ -224,9 +222,6 @@ class OlipJudge:
             **common,
         )
 
-    def _refused(self, fact: Fact) -> Answer:
-        return unscored(self.id, [fact], self._refusal(fact))[0]
-
     def _refusal(self, fact: Fact) -> str:
         """Why ``fact`` is not for this judge; empty if it is."""
         if fact.kind != "realism":
@@ -236,9 +231,3 @@ class OlipJudge:
         if not fact.value:
             return "the fact does not say of which class its object is"
         return unknown_labels(self._detector, [fact.value]).get(fact.value, "")
-
-
-def _share(facts: Sequence[Fact], fact: Fact) -> tuple[int, int]:
-    """Return the place of ``fact`` among those of its object, and how many these are."""
-    same = [other.id for other in facts if other.subject == fact.subject]
-    return same.index(fact.id), len(same)

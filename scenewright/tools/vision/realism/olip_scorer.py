@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import time
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import torch
 from PIL import Image
 
@@ -22,13 +19,11 @@ from scenewright.core.ports.vision import (
     ObjectRealism,
     RealismError,
 )
+from scenewright.tools.digests import json_digest
 from scenewright.tools.vision.realism.blip import BlipEncoder
+from scenewright.tools.vision.realism.object_views import MARGIN, crops_of, object_crop
 from scenewright.tools.vision.realism.olip_files import SavedOlip, check_encoder, load_olip
-from scenewright.tools.vision.realism.pictures import (
-    MARGIN,
-    Likenesses,
-    object_crop,
-)
+from scenewright.tools.vision.realism.pictures import Likenesses
 from scenewright.tools.vision.realism.trained_on import TrainedOn
 
 _READING = 1
@@ -89,8 +84,7 @@ class OlipScorer:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of heads, encoder, and how objects are cut out."""
-        parts = [self._saved.fingerprint, self._encoder.fingerprint, MARGIN, _READING]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        return json_digest(self._saved.fingerprint, self._encoder.fingerprint, MARGIN, _READING)
 
     @property
     def trained_on(self) -> TrainedOn | None:
@@ -105,22 +99,22 @@ class OlipScorer:
         """As the port says. Raises ``RealismError`` if the encoder cannot be loaded or fails."""
         started = time.perf_counter()
         whole = to_rgb(image)
-        found: dict[int, ObjectRealism] = {}
-        crops: dict[int, Image.Image] = {}
-        for at, item in enumerate(objects):
-            try:
-                crops[at] = object_crop(whole, item.box)
-            except ValueError as error:
-                found[at] = ObjectRealism(None, None, reason=str(error))
+        crops, found = crops_of(whole, objects)
         if crops:
             names = [objects[at].name for at in crops]
             # A picture that is given several times in a row is looked at once.
             features = await self._encoder.features(
                 [*(whole for _ in crops), *crops.values()], [*names, *names]
             )
-            rows = self._regressed(features[: len(crops)], features[len(crops) :])
+            with torch.inference_mode():
+                full, crop = torch.from_numpy(features).chunk(2)
+                rows = self._saved.model(full, crop)
+            if not rows.isfinite().all():
+                raise RealismError(
+                    f"{self.id} gave scores that are not numbers: its weights are broken"
+                )
             seconds = (time.perf_counter() - started) / len(crops)
-            for at, (shape, texture, joint) in zip(crops, rows, strict=True):
+            for at, (shape, texture, joint) in zip(crops, rows.tolist(), strict=True):
                 found[at] = ObjectRealism(shape, texture, joint, seconds=seconds)
         return [found[at] for at in range(len(objects))]
 
@@ -139,12 +133,3 @@ class OlipScorer:
         """Free the encoder, if it is the scorer's own."""
         if self._owned:
             await self._encoder.aclose()
-
-    def _regressed(self, full: Likenesses, crop: Likenesses) -> list[tuple[float, float, float]]:
-        with torch.inference_mode():
-            found = self._saved.model(torch.from_numpy(full), torch.from_numpy(crop))
-        if not np.isfinite(found.numpy()).all():
-            raise RealismError(
-                f"{self.id} gave scores that are not numbers: its weights are broken"
-            )
-        return [(shape, texture, joint) for shape, texture, joint in found.tolist()]

@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
@@ -31,8 +31,15 @@ from scenewright.core.ports.vision import (
 )
 from scenewright.prompts import Prompt, load_prompt
 from scenewright.providers.usage import metered
+from scenewright.tools.vision.concurrency import map_bounded
 from scenewright.tools.vision.realism.examples import Example, Examples
-from scenewright.tools.vision.realism.pictures import LEAST_SIDE, VIEW_WORDS, VIEWS, View, view_of
+from scenewright.tools.vision.realism.object_views import (
+    LEAST_SIDE,
+    VIEW_WORDS,
+    VIEWS,
+    View,
+    view_of,
+)
 
 Wording = Literal["base", "s5"]
 PROMPTS: dict[Wording, str] = {"base": "rate_object_base", "s5": "rate_object_s5"}
@@ -123,15 +130,7 @@ class VlmScorer:
 
     async def score(self, image: Image.Image, objects: Sequence[Detection]) -> list[ObjectRealism]:
         """As the port says; every object is a call of its own."""
-        turn = asyncio.Semaphore(max(1, self.concurrent))
-
-        async def one(item: Detection) -> ObjectRealism:
-            async with turn:
-                return await self._scored(image, item)
-
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(item)) for item in objects]
-        return [task.result() for task in tasks]
+        return await map_bounded(partial(self._score_one, image), objects, self.concurrent)
 
     async def aclose(self) -> None:
         """Close the model's connections where it has some."""
@@ -139,13 +138,22 @@ class VlmScorer:
         if close is not None:
             await close()
 
-    async def _scored(self, image: Image.Image, item: Detection) -> ObjectRealism:
+    async def _score_one(self, image: Image.Image, item: Detection) -> ObjectRealism:
         started = time.perf_counter()
         scores: Mapping[str, float] = {}
         reason = ""
         with metered() as spent:
             try:
-                scores = await self._asked(image, item)
+                turns: list[BaseMessage] = []
+                if self.examples is not None:
+                    for example in self.examples.of(item.name).objects:
+                        shown = await asyncio.to_thread(load_image, example.picture)
+                        turns.append(await self._question(shown, example.detection))
+                        reply = example_reply(example, self.strategy.wording)
+                        turns.append(AIMessage(json.dumps(reply)))
+                turns.append(await self._question(image, item))
+                tool = tool_of(self.strategy.prompt)
+                scores = (await ask_for(self.chat, turns, tool, read_scores)).value
             except Exception as error:
                 # A call that fails costs its object, not the others.
                 reason = error_text(error)
@@ -159,17 +167,6 @@ class VlmScorer:
             usd=spent.usd,
             seconds=spent.seconds if spent.calls else time.perf_counter() - started,
         )
-
-    async def _asked(self, image: Image.Image, item: Detection) -> Mapping[str, float]:
-        said: list[BaseMessage] = []
-        if self.examples is not None:
-            for example in self.examples.of(item.name).objects:
-                shown = await asyncio.to_thread(load_image, example.picture)
-                said.append(await self._question(shown, example.detection))
-                said.append(AIMessage(json.dumps(example_reply(example, self.strategy.wording))))
-        said.append(await self._question(image, item))
-        tool = tool_of(self.strategy.prompt)
-        return (await ask_for(self.chat, said, tool, read_scores)).value
 
     async def _question(self, image: Image.Image, item: Detection) -> HumanMessage:
         view = self.strategy.view

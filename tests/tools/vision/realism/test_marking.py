@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scenewright.tools.vision.extraction.views import RED, line_width
-from scenewright.tools.vision.realism.pictures import (
+from scenewright.tools.vision.realism.object_views import (
     LEAST_SIDE,
     VIEW_WORDS,
     VIEWS,
