@@ -7,94 +7,62 @@ extractor: parts are told apart by ids of objects, which follow from the detecti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
 from scenewright.core.ports.vision import (
-    Detection,
     DetectionError,
-    PairScores,
-    ReadAttribute,
     Thing,
     Unread,
-    Verification,
 )
 from scenewright.core.scene import Relation
-from scenewright.tools.vision.detection.masks import data_of_detection, detection_of
 
 T = TypeVar("T")
+DETECTIONS = "detections"
+"""Part of the detector."""
 
 
 class PartialResults:
-    """What is known of one picture."""
+    """Results of the parts of one picture's extraction."""
 
     def __init__(self, before: Mapping[str, Any]) -> None:
-        """``before``: :attr:`data` of an earlier look; empty for the first one."""
+        """``before``: :attr:`data` of an earlier extraction; empty for the first one."""
         self.data: dict[str, Any] = dict(before)
-        """Part → what it gave."""
+        """Part → its results, as data for JSON."""
 
-    def detections(self) -> list[Detection] | None:
-        """Return the detector's result."""
-        return self._known("detections", lambda data: [detection_of(one) for one in data])
-
-    def keep_detections(self, found: Iterable[Detection]) -> None:
-        """Keep what the detector gives."""
-        self.data["detections"] = [data_of_detection(one) for one in found]
-
-    def attributes(self, thing: str) -> tuple[ReadAttribute, ...] | None:
-        """Return the attributes read of the object with that id."""
-        return self._known(
-            f"attributes {thing}", lambda data: tuple(ReadAttribute(**one) for one in data)
-        )
-
-    def keep_attributes(self, thing: str, found: Sequence[ReadAttribute | Unread]) -> None:
-        """Keep what is read of an object."""
-        self._keep(f"attributes {thing}", found)
-
-    def scores(self, things: Sequence[Thing]) -> tuple[PairScores, ...] | None:
-        """Return the relation scores for ``things``, which may depend on their attributes."""
-        return self._known(_scored(things), lambda data: tuple(PairScores(**one) for one in data))
-
-    def keep_scores(self, things: Sequence[Thing], found: Sequence[PairScores | Unread]) -> None:
-        """Keep what the scorer gives for ``things``."""
-        self._keep(_scored(things), found)
-
-    def check(self, things: Sequence[Thing], relation: Relation) -> Verification | None:
-        """Return the verifier's answer on a candidate between ``things``."""
-        return self._known(_checked(things, relation), lambda data: Verification(**data))
-
-    def keep_check(self, things: Sequence[Thing], relation: Relation, said: Verification) -> None:
-        """Keep what the verifier says of a candidate, unless a model failed on it."""
-        if not said.failed:
-            self.data[_checked(things, relation)] = asdict(said)
-
-    def _keep(self, part: str, found: Sequence[Any]) -> None:
-        if not any(isinstance(one, Unread) for one in found):
-            self.data[part] = [asdict(one) for one in found]
-
-    def _known(self, part: str, read: Callable[[Any], T]) -> T | None:
+    def get(self, part: str, read: Callable[..., T]) -> list[T] | None:
+        """Return the results of ``part``, each made by ``read`` of its fields; None if unknown."""
         if part not in self.data:
             return None
+        rows = self.data[part]
         try:
-            return read(self.data[part])
+            return [read(**row) for row in ([rows] if isinstance(rows, Mapping) else rows)]
         except (KeyError, TypeError, ValueError, DetectionError):
             # Damaged: it is asked again.
             return None
 
+    def keep(self, part: str, results: Sequence[Any]) -> None:
+        """Keep ``results``, dataclasses, if none of them is unread."""
+        if not any(isinstance(one, Unread) for one in results):
+            self.data[part] = [asdict(one) for one in results]
 
-def _scored(things: Sequence[Thing]) -> str:
+
+def attributes_part(thing: str) -> str:
+    """Return the part of the reader on the object with that id."""
+    return f"attributes {thing}"
+
+
+def scores_part(things: Sequence[Thing]) -> str:
+    """Return the part of the scorer on ``things``, whose questions may name their attributes."""
     return f"scores {_attributes(things)}"
 
 
-def _checked(things: Sequence[Thing], relation: Relation) -> str:
+def check_part(things: Sequence[Thing], relation: Relation) -> str:
+    """Return the part of the verifier on a candidate between ``things``."""
     return f"check {relation} {_attributes(things)}"
 
 
 def _attributes(things: Sequence[Thing]) -> str:
-    """Return the attributes that questions may call ``things`` by.
-
-    Empty where none were handed on.
-    """
     told = [f"{one.id} {each.key}={each.value}" for one in things for each in one.attributes]
     return "; ".join(told)

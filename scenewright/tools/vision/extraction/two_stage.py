@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
@@ -34,6 +34,8 @@ from scenewright.core.ports.vision import (
 )
 from scenewright.core.scene import MAX_OBJECTS, SceneError, clean_name
 from scenewright.core.vocabulary import EXCLUSIVE
+from scenewright.tools.vision.concurrency import map_bounded
+from scenewright.tools.vision.detection.masks import data_of_detection, detection_of
 from scenewright.tools.vision.extraction.building import (
     Merged,
     MergeRule,
@@ -45,7 +47,13 @@ from scenewright.tools.vision.extraction.building import (
     without_rivals,
 )
 from scenewright.tools.vision.extraction.panel_questions import digest
-from scenewright.tools.vision.extraction.partial_results import PartialResults
+from scenewright.tools.vision.extraction.partial_results import (
+    DETECTIONS,
+    PartialResults,
+    attributes_part,
+    check_part,
+    scores_part,
+)
 
 Keys = Callable[[str], Sequence[str]]
 """From a class label to the attribute keys that are asked for."""
@@ -175,12 +183,24 @@ class TwoStageExtractor:
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(self._attributes(picture, things.things, known))
             if self.attributes_first:
-                things = _with_attributes(things, (await reading)[0])
+                read = (await reading)[0]
+                described = [replace(t, attributes=read.get(t.id, ())) for t in things.things]
+                things = replace(things, things=tuple(described))
             scoring = group.create_task(self._scores(picture, found, things, known))
         attributes, unseen, lost = reading.result()
         scores, unscored = scoring.result()
         ids = {one.id for one in things.things}
-        candidates, below = _passed(scores, self.thresholds, ids)
+        candidates: list[Candidate] = []
+        below: list[Dropped] = []
+        for pair in scores:
+            if not {pair.source, pair.target} <= ids:
+                # A pair of unknown ids costs itself.
+                what = f"{pair.source} and {pair.target}"
+                below.append(Dropped(what, "relations", "the scores name what was not detected"))
+                continue
+            some, gone = above_thresholds([pair], self.thresholds)
+            candidates += some
+            below += gone
         if self.attributes_first:
             unscored += _untold(things.things, lost, scores)
         sure, refused, unsure = await self._verified(picture, things.things, candidates, known)
@@ -199,7 +219,7 @@ class TwoStageExtractor:
     async def _detected(
         self, image: Image.Image, known: PartialResults
     ) -> tuple[list[Detection], list[Dropped], list[Unread]]:
-        before = known.detections()
+        before = known.get(DETECTIONS, lambda **row: detection_of(row))
         try:
             found = await self.detector.detect(image, self.labels) if before is None else before
         except (ImageError, asyncio.CancelledError):
@@ -226,7 +246,7 @@ class TwoStageExtractor:
             else:
                 kept.append(one if one.name == name else replace(one, name=name))
         if not unread:
-            known.keep_detections(found)
+            known.data[DETECTIONS] = [data_of_detection(one) for one in found]
         return kept, dropped, unread
 
     async def _attributes(
@@ -235,34 +255,31 @@ class TwoStageExtractor:
         reader = self.reader
         if reader is None:
             return {}, [], []
-        turn = asyncio.Semaphore(self.concurrent)
 
-        async def read(thing: Thing) -> tuple[ReadAttribute | Unread, ...]:
+        async def read(thing: Thing) -> Sequence[ReadAttribute | Unread]:
             keys = tuple(self.keys(thing.detection.name))
             if not keys:
                 return ()
-            before = known.attributes(thing.id)
+            part = attributes_part(thing.id)
+            before = known.get(part, ReadAttribute)
             if before is not None:
                 return before
-            async with turn:
-                try:
-                    read = await reader.read(image, thing, keys, things)
-                    given = tuple(_usable(one, thing.id) for one in read)
-                    known.keep_attributes(thing.id, given)
-                    return given
-                except Exception as error:
-                    # What cannot be read of one thing must not cost the others.
-                    return (Unread("attributes", error_text(error), (thing.id,), keys),)
+            try:
+                fresh = await reader.read(image, thing, keys, things)
+                results = [_in_scene_words(one, thing.id) for one in fresh]
+                known.keep(part, results)
+                return results
+            except Exception as error:
+                # What cannot be read of one thing must not cost the others.
+                return (Unread("attributes", error_text(error), (thing.id,), keys),)
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(read(thing)) for thing in things]
         found: dict[str, tuple[ReadAttribute, ...]] = {}
         dropped: list[Dropped] = []
         unread: list[Unread] = []
-        for thing, task in zip(things, tasks, strict=True):
-            given = task.result()
-            found[thing.id] = tuple(one for one in given if isinstance(one, ReadAttribute))
-            lost = [one for one in given if isinstance(one, Unread)]
+        every = await map_bounded(read, things, self.concurrent)
+        for thing, results in zip(things, every, strict=True):
+            found[thing.id] = tuple(one for one in results if isinstance(one, ReadAttribute))
+            lost = [one for one in results if isinstance(one, Unread)]
             told = {one.key for one in found[thing.id]} | {w for one in lost for w in one.words}
             unread += lost
             dropped += [
@@ -279,12 +296,14 @@ class TwoStageExtractor:
             return [], []
         alone = things.things if self.scored == "things" else merged(found, None).things
         try:
-            given: Sequence[PairScores | Unread] | None = known.scores(alone)
-            if given is None:
+            results: Sequence[PairScores | Unread] | None
+            results = known.get(scores_part(alone), PairScores)
+            if results is None:
                 fresh = await self.scorer.score(image, alone)
-                given = [_in_range(one) for one in fresh]
-                known.keep_scores(alone, given)
-            scores, lost = _parted(given)
+                results = [_in_range(one) for one in fresh]
+                known.keep(scores_part(alone), results)
+            scores = [one for one in results if isinstance(one, PairScores)]
+            lost = [one for one in results if isinstance(one, Unread)]
             if self.scored == "things":
                 return scores, lost
             owner = dict(zip((one.id for one in alone), things.owner, strict=True))
@@ -306,8 +325,9 @@ class TwoStageExtractor:
         if self.verifier is None or not candidates:
             return [(one, None) for one in candidates], [], []
         by_id: Mapping[str, Thing] = {one.id: one for one in things}
-        before = [known.check(things, one.relation) for one in candidates]
-        asked = [one for one, said in zip(candidates, before, strict=True) if said is None]
+        parts = [check_part(things, one.relation) for one in candidates]
+        before = [known.get(part, Verification) for part in parts]
+        asked = [one for one, checks in zip(candidates, before, strict=True) if checks is None]
         try:
             fresh = await self.verifier.verify(image, by_id, asked) if asked else ()
             if len(fresh) != len(asked):
@@ -315,10 +335,11 @@ class TwoStageExtractor:
         except Exception as error:
             lost = Verification(None, reason=error_text(error), failed=True)
             fresh = (lost,) * len(asked)
-        for one, check in zip(asked, fresh, strict=True):
-            known.keep_check(things, one.relation, check)
         rest = iter(fresh)
-        checks = [next(rest) if said is None else said for said in before]
+        checks = [next(rest) if stored is None else stored[0] for stored in before]
+        for part, check in zip(parts, checks, strict=True):
+            if not check.failed:
+                known.data[part] = asdict(check)
         kept: list[tuple[Candidate, Verification | None]] = []
         dropped: list[Dropped] = []
         unread: list[Unread] = []
@@ -338,16 +359,6 @@ class TwoStageExtractor:
                 reason = f"it could not be confirmed: {check.reason or 'no answer'}"
             dropped.append(Dropped(str(one.relation), "verification", reason))
         return kept, dropped, unread
-
-
-def _with_attributes(found: Merged, read: Mapping[str, tuple[ReadAttribute, ...]]) -> Merged:
-    things = tuple(replace(one, attributes=read.get(one.id, ())) for one in found.things)
-    return replace(found, things=things)
-
-
-def _parted(given: Sequence[PairScores | Unread]) -> tuple[list[PairScores], list[Unread]]:
-    scores = [one for one in given if isinstance(one, PairScores)]
-    return scores, [one for one in given if isinstance(one, Unread)]
 
 
 def _untold(
@@ -375,7 +386,7 @@ def _untold(
     ]
 
 
-def _usable(read: ReadAttribute | Unread, thing: str) -> ReadAttribute | Unread:
+def _in_scene_words(read: ReadAttribute | Unread, thing: str) -> ReadAttribute | Unread:
     """``read`` in the words of a scene; those that no scene can hold are no answer."""
     if isinstance(read, Unread):
         return read
@@ -395,20 +406,3 @@ def _in_range(scores: PairScores | Unread) -> PairScores | Unread:
     except ExtractionError as error:
         return Unread("relations", str(error), (scores.source, scores.target))
     return scores
-
-
-def _passed(
-    scores: Sequence[PairScores], thresholds: Thresholds, ids: Set[str]
-) -> tuple[list[Candidate], list[Dropped]]:
-    """As :func:`above_thresholds`, pair by pair: one of unknown ``ids`` costs itself."""
-    kept: list[Candidate] = []
-    dropped: list[Dropped] = []
-    for pair in scores:
-        if not {pair.source, pair.target} <= ids:
-            what = f"{pair.source} and {pair.target}"
-            dropped.append(Dropped(what, "relations", "the scores name what was not detected"))
-            continue
-        some, gone = above_thresholds([pair], thresholds)
-        kept += some
-        dropped += gone
-    return kept, dropped
