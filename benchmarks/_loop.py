@@ -47,7 +47,7 @@ from scenewright.graphs.state import improves
 from scenewright.graphs.strategies.base import Attempt, attempts_of
 from scenewright.runs.api import refine
 from scenewright.runs.model_factory.profiles import RunModels
-from scenewright.runs.records import RoundRecord, RunResult
+from scenewright.runs.result import RoundRecord, RunResult
 
 Measure = Literal["sgscore", "objects", "attributes", "relations", "facts"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
 from benchmarks._harness import progress
-from scenewright.agents.panel.panel import lead_of
+from scenewright.agents.panel.answer_arrays import two_way_probability
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.evals.runner.sentinels import FOLDER, QUESTIONS
@@ -73,7 +73,9 @@ def candidates(paintings: int = PAINTINGS, blurs: Sequence[float] = BLURS) -> Ca
 
 async def _asked(judge: Any, image: Image.Image, facts: Sequence[LabelledFact]) -> list[float]:
     answers = await judge.answer(image, [one.fact for one in facts])
-    leads = [lead_of(one.fact, answer) for one, answer in zip(facts, answers, strict=True)]
+    leads = [
+        two_way_probability(one.fact, answer) for one, answer in zip(facts, answers, strict=True)
+    ]
     return [float("nan") if lead is None else lead for lead in leads]
 
 

@@ -72,7 +72,7 @@ from scenewright.graphs.strategies.registry import strategies
 from scenewright.miniature.sampler import GROUNDS
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 from scenewright.runs.model_factory.profiles import RunModels
-from scenewright.runs.records import RunResult
+from scenewright.runs.result import RunResult
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "loop.png"
 WORK = Path("out/bench-loop")

@@ -41,7 +41,7 @@ from scenewright.graphs.events import Planned
 from scenewright.miniature.damage import DamageRequest, damage, graded
 from scenewright.runs.folder import EVENTS
 from scenewright.runs.model_factory.profiles import RunModels
-from scenewright.runs.records import RunResult
+from scenewright.runs.result import RunResult
 from scenewright.runs.scoring import score
 
 WORK = Path("out/bench-realism-loop")

@@ -58,7 +58,7 @@ from scenewright.graphs.strategies.payoff import priors_toml
 from scenewright.graphs.strategies.registry import strategies
 from scenewright.runs.folder import EVENTS
 from scenewright.runs.model_factory.profiles import RunModels
-from scenewright.runs.records import RunResult
+from scenewright.runs.result import RunResult
 
 WORK = Path("out/bench-strategies")
 BACKEND = "diffusers:miniature"

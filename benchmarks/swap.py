@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from benchmarks._harness import benchmark, interval, progress
 from benchmarks._mock import MockServer
 from benchmarks._sentinels import JUDGES, PAINTINGS, Candidates, candidates, choose
-from scenewright.agents.panel.panel import lead_of
+from scenewright.agents.panel.answer_arrays import two_way_probability
 from scenewright.config.settings import load_settings
 from scenewright.evals.errors import ModelChangedError
 from scenewright.evals.runner.config import EvalConfig
@@ -149,7 +149,7 @@ async def _asked(
             # Two judges never see the same copy.
             image = picture.copy(copy * 37 + number * 5003)
             answers = await judge.answer(image, list(picture.facts))
-            leads = map(lead_of, picture.facts, answers)
+            leads = map(two_way_probability, picture.facts, answers)
             row += [0.5 if lead is None else lead for lead in leads]
         table.append(row)
     return table

@@ -52,7 +52,7 @@ from scenewright.graphs.events import Generated
 from scenewright.runs.folder import EVENTS
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 from scenewright.runs.model_factory.profiles import RunModels
-from scenewright.runs.records import RunResult
+from scenewright.runs.result import RunResult
 
 WORK = Path("out/bench-work")
 SAVING: Mapping[str, Any] = {"guided_share": 0.3, "reference_steps": 4, "crop": True}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scenewright.runs.api import execute, refine, stream_plan, stream_refine
     from scenewright.runs.coverage import UnknownSceneError
     from scenewright.runs.plan import plan_again
-    from scenewright.runs.records import RoundRecord, RunResult, load_run
+    from scenewright.runs.result import RoundRecord, RunResult, load_run
     from scenewright.runs.scoring import Score, score
 
 # Imported at first use: `import scenewright` must not wait for a graph library or a model.
@@ -30,9 +30,9 @@ _HOMES = {
     "Budget": "scenewright.config.options",
     "Edit": "scenewright.graphs.events",
     "EditError": "scenewright.graphs.errors",
-    "RoundRecord": "scenewright.runs.records",
+    "RoundRecord": "scenewright.runs.result",
     "RunError": "scenewright.graphs.errors",
-    "RunResult": "scenewright.runs.records",
+    "RunResult": "scenewright.runs.result",
     "RunOptions": "scenewright.config.options",
     "SceneGraph": "scenewright.core.scene",
     "ScenewrightError": "scenewright.core.errors",
@@ -40,7 +40,7 @@ _HOMES = {
     "UnknownSceneError": "scenewright.runs.coverage",
     "build_refine": "scenewright.graphs.refine",
     "execute": "scenewright.runs.api",
-    "load_run": "scenewright.runs.records",
+    "load_run": "scenewright.runs.result",
     "load_scene": "scenewright.core.formats",
     "plan_again": "scenewright.runs.plan",
     "refine": "scenewright.runs.api",

@@ -121,6 +121,9 @@ def try_base(environment: Environment, version: str) -> None:
     lacking = environment.run("scenewright", "refine", SCENE, expected=(2,))
     if "scenewright[local]" not in lacking:
         raise WheelError(f"`refine` does not name the extra that it lacks: {lacking}")
+    lacking = environment.run("scenewright", "study", "list", expected=(3,))
+    if "scenewright[evals]" not in lacking:
+        raise WheelError(f"`study list` does not name the extra that it lacks: {lacking}")
     environment.run("scenewright", "doctor", "--profile", "miniature", expected=(3,))
 
 

@@ -1,7 +1,14 @@
-"""Groups of commands whose failures are one line and an exit code."""
+"""Groups of commands: help from docstrings, and failures as one line and an exit code.
+
+A command's function describes its own parameters in the section ``Args:`` of its docstring, as
+``name: text`` or ``name (METAVAR): text``; options that commands share describe themselves, in
+:mod:`scenewright.cli.options`.
+"""
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -9,12 +16,15 @@ import typer
 from typer.core import TyperCommand
 
 from scenewright.cli.console import Exit, clear_errors
+from scenewright.cli.run_options import derived_parameters
 
 Hint = str | Callable[[Mapping[str, Any]], str]
 """What to do after an interruption: a text, or a function of the command's options."""
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _HINT = "__after_interruption__"
 _GROUPS = "__option_groups__"
+_ARGS = re.compile(r"^Args:\n((?: .*\n?|\n)*)", re.MULTILINE)
+_ARG = re.compile(r"^ {4}(\w+)(?: \((.+?)\))?: (.*(?:\n {5,}.*)*)", re.MULTILINE)
 
 
 def resumable(hint: Hint) -> Callable[[CommandT], CommandT]:
@@ -48,10 +58,30 @@ class Command(TyperCommand):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._derived = False
         groups: Mapping[str, str] = getattr(self.callback, _GROUPS, {})
+        described = _ARGS.search(inspect.getdoc(self.callback) or "")
+        texts = {name: more for name, *more in _ARG.findall(described[1])} if described else {}
         for param in self.params:
+            fields = vars(param)
             if param.name in groups:
-                vars(param)["rich_help_panel"] = groups[param.name]
+                fields["rich_help_panel"] = groups[param.name]
+            if param.name in texts:
+                metavar, text = texts[param.name]
+                fields["help"] = " ".join(text.split())
+                fields["metavar"] = metavar or fields["metavar"]
+            if param.param_type_name == "argument" and fields["metavar"] is None:
+                fields["metavar"] = str(param.name).upper()
+            if fields.get("is_flag") and param.default is False:
+                # A switch that is off needs no option that turns it off.
+                param.secondary_opts = []
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return all parameters, those of a run's options included."""
+        if not self._derived:
+            self._derived = True
+            self.params += derived_parameters(self.callback)
+        return super().get_params(ctx)
 
     def invoke(self, ctx: Any) -> None:
         """Run the command."""
@@ -70,4 +100,9 @@ class App(typer.Typer):
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[CommandT], CommandT]:
         """Return a decorator that adds a function as the command ``name``."""
-        return super().command(name, cls=Command, **options)
+
+        def added(command: CommandT) -> CommandT:
+            text = _ARGS.sub("", inspect.getdoc(command) or "")
+            return super(App, self).command(name, cls=Command, help=text, **options)(command)
+
+        return added

@@ -407,6 +407,10 @@ Names, so that a failing command imports nothing more.
 """
 
 
+_OF_EVALUATIONS = ("datasets", "matplotlib", "pandas", "pyarrow", "torchmetrics", "wordcloud")
+"""Libraries of the extra ``evals``."""
+
+
 def describe(error: BaseException) -> tuple[str, Exit]:
     """Return the message and the exit code for ``error``."""
     if isinstance(error, ExceptionGroup) and error.exceptions:
@@ -420,6 +424,12 @@ def describe(error: BaseException) -> tuple[str, Exit]:
 
         if lacks_local(error):
             return NO_LOCAL, Exit.FAILED
+        if (error.name or "").partition(".")[0] in _OF_EVALUATIONS:
+            return (
+                f"evaluations and their tables need {error.name}: run "
+                "`pip install 'scenewright[evals]'`",
+                Exit.FAILED,
+            )
     if isinstance(error, MemoryError):
         return "out of memory: close other programs, or use a smaller profile", Exit.FAILED
     if isinstance(error, OSError):

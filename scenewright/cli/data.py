@@ -5,23 +5,32 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import console, fail, give, note, print_json, print_table, say
+from scenewright.cli.console import (
+    console,
+    fail,
+    fields_of,
+    give,
+    note,
+    print_json,
+    print_table,
+    say,
+    split_list,
+)
 from scenewright.cli.data_annotate import app as building
 from scenewright.cli.data_synthesize import classify, synthesize
-from scenewright.cli.progress import confirm_transfer, show_progress, show_transfer
+from scenewright.cli.progress import confirm_transfer, show_progress, show_status, show_transfer
 
 if TYPE_CHECKING:
-    from scenewright.evals.datasets.base import Dataset, DatasetSpec, Item
+    from scenewright.evals.datasets.base import Dataset, Item
     from scenewright.evals.datasets.downloads import Done, Plan
     from scenewright.evals.datasets.statistics import Statistics
 
@@ -55,11 +64,34 @@ SetOption = Annotated[
 @app.command("list")
 def list_sets(as_json: options.Json = False) -> None:
     """List all data sets: contents, source, and whether they are on this machine."""
+    from scenewright.evals.datasets.base import CATALOGUE
+    from scenewright.evals.datasets.registry import LOADERS, place_of
+
+    entries: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "about": loader.about,
+            **fields_of(CATALOGUE[name], "source", "licence", "size"),
+            "needs_path": loader.needs_path,
+            "here": str(place) if (place := place_of(name)) is not None else None,
+            "options": dict(loader.options),
+        }
+        for name, loader in LOADERS.items()
+    ]
     if as_json:
-        print_json(set_entries())
+        print_json(entries)
         return
-    for line in set_blocks(set_entries()):
-        say(line)
+    width = max(len(entry["name"]) for entry in entries) + 2
+    for entry in entries:
+        if entry["here"] is not None:
+            here = Text(f"here: {entry['here']}", "green")
+        elif not entry["needs_path"] and entry["name"] != "huggingface":
+            here = Text("needs no file", "green")
+        else:
+            here = Text("needs --path" if not entry["size"] else "not on this machine", "yellow")
+        say(Text.assemble((entry["name"].ljust(width), "bold"), entry["about"]))
+        more = filter(None, (entry["source"], entry["size"], entry["licence"]))
+        say(Text.assemble(" " * width, (" · ".join(more), "dim"), " · ", here))
     hint = "`scenewright data show NAME` shows items, `data options NAME` what --set can say."
     say(f"\n{hint}", "dim")
 
@@ -69,15 +101,8 @@ def list_options(name: NameArgument, as_json: options.Json = False) -> None:
     """List the options of a set, for --set and for a configuration's dataset."""
     from scenewright.evals.datasets.registry import loader_of
 
-    loader = loader_of(name)
-    give(
-        as_json,
-        dict(loader.options),
-        print_table,
-        ("option", "meaning"),
-        loader.options.items(),
-        wraps=True,
-    )
+    found = dict(loader_of(name).options)
+    give(as_json, found, print_table, ("option", "meaning"), found.items(), wraps=True)
 
 
 @app.command()
@@ -85,13 +110,17 @@ def show(
     name: NameArgument,
     path: PathOption = None,
     set_: SetOption = None,
-    count: Annotated[int, typer.Option("-n", "--count", min=1, help="How many items.")] = 5,
+    count: Annotated[int, typer.Option("-n", "--count", min=1)] = 5,
     as_json: options.Json = False,
 ) -> None:
-    """Show the first items of a set: prompt, scene and questions."""
+    """Show the first items of a set: prompt, scene and questions.
+
+    Args:
+        count: How many items.
+    """
     from scenewright.evals.datasets.tables import row_of
 
-    items = _open(name, path, set_, limit=count)
+    items = open_set(name, path, set_, limit=count)
     if as_json:
         print_json([row_of(item) for item in items])
         return
@@ -101,7 +130,8 @@ def show(
             where.print()
         for line in item_block(item):
             say(line)
-    _say_left_out(items)
+    for reason, n in items.left_out.items():
+        note(f"note: left out so far: {n} × {reason}")
 
 
 @app.command()
@@ -110,18 +140,17 @@ def stats(
     path: PathOption = None,
     set_: SetOption = None,
     limit: options.Limit = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FOLDER", help="Write plots and word clouds to this folder."
-        ),
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show statistics of a set: sizes, vocabulary, levels and classes, as tables and plots."""
+    """Show statistics of a set: sizes, vocabulary, levels and classes, as tables and plots.
+
+    Args:
+        out (FOLDER): Write plots and word clouds to this folder.
+    """
     from scenewright.evals.datasets.statistics import collect
 
-    dataset = _open(name, path, set_, limit=limit)
+    dataset = open_set(name, path, set_, limit=limit)
     with show_progress("counting items", False, lines=False) as show:
         done = itertools.count(1)
         found = collect(dataset, lambda _: show(next(done), None))
@@ -133,7 +162,14 @@ def stats(
     if as_json:
         print_json({**found.as_json(), "files": [str(file) for file in written]})
         return
-    _print_statistics(found)
+    for heads, rows in statistics_tables(found):
+        print_table(heads, rows)
+        say("")
+    if len(found.classes) > _MOST_CLASSES:
+        say(f"… and {len(found.classes) - _MOST_CLASSES} more classes", "dim")
+    if found.left_out:
+        reasons = "; ".join(f"{n:,} × {reason}" for reason, n in found.left_out.items())
+        say(f"left out: {reasons}", "dim")
     for file in written:
         say(f"wrote {file}")
 
@@ -141,22 +177,24 @@ def stats(
 @app.command()
 def predicates(
     name: NameArgument,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="JSON file to write.")],
+    out: Annotated[Path, typer.Option("--out", "-o")],
     path: PathOption = None,
     set_: SetOption = None,
     limit: options.Limit = None,
-    alone: Annotated[
-        bool, typer.Option("--alone", help="Leave out the general counts of the package.")
-    ] = False,
+    alone: bool = False,
 ) -> None:
     """Count the predicates between each pair of classes in a set, for `predicates = FILE`.
 
     Wrong options of relation questions are drawn from such counts, those of the same pair of
     classes first. The set's counts are added to the general ones.
+
+    Args:
+        out (FILE): JSON file to write.
+        alone: Leave out the general counts of the package.
     """
     from scenewright.core.predicate_statistics import PredicateStatistics, as_json, load_predicates
 
-    dataset = _open(name, path, set_, limit=limit)
+    dataset = open_set(name, path, set_, limit=limit)
     scenes = (item.scene for item in dataset if item.scene is not None)
     counted = PredicateStatistics.of(scenes, name)
     relations = counted.totals.total()
@@ -169,54 +207,41 @@ def predicates(
 @app.command()
 def sample(
     name: NameArgument,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="JSON lines file to write; the set `table` reads it.",
-        ),
-    ],
+    out: Annotated[Path, typer.Option("--out", "-o")],
     path: PathOption = None,
     set_: SetOption = None,
-    counts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CLASS=N,…", help="Items of each class, such as simple=15,medium=20,hard=15."
-        ),
-    ] = None,
-    each: Annotated[
-        int | None, typer.Option(min=1, help="The same number of items of every class, instead.")
-    ] = None,
-    by: Annotated[
-        Literal["complexity", "group", "category"], typer.Option(help="Classes to balance.")
-    ] = "complexity",
-    gamma: Annotated[
-        float,
-        typer.Option(min=0.0, max=1.0, help="γ of complexity: 0 counts relations, 1 objects."),
-    ] = 0.0,
+    counts: str | None = None,
+    each: options.OptionalPositive = None,
+    by: Literal["complexity", "group", "category"] = "complexity",
+    gamma: options.Share = 0.0,
     seed: options.Seed = 0,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="At most this many items, after the draw.")
-    ] = None,
-    short: Annotated[
-        Literal["error", "take"],
-        typer.Option(
-            help="For a class with too few items: error ends the command, take takes all it has."
-        ),
-    ] = "error",
+    limit: options.OptionalPositive = None,
+    short: Literal["error", "take"] = "error",
     as_json: options.Json = False,
 ) -> None:
-    """Draw a balanced sample of a set and write it as a table."""
+    """Draw a balanced sample of a set and write it as a table.
+
+    Args:
+        out (FILE): JSON lines file to write; the set `table` reads it.
+        counts (CLASS=N,…): Items of each class, such as simple=15,medium=20,hard=15.
+        each: The same number of items of every class, instead.
+        by: Classes to balance.
+        gamma: γ of complexity: 0 counts relations, 1 objects.
+        limit: At most this many items, after the draw.
+        short: For a class with too few items: error ends the command, take takes all it has.
+    """
     from scenewright.evals.datasets.base import SampleSpec
     from scenewright.evals.datasets.registry import class_of, limited, sampled
     from scenewright.evals.datasets.tables import write_items
 
     if out.suffix.lower() not in (".jsonl", ".ndjson"):
         raise fail(f"{out} must end in .jsonl: samples are JSON lines")
-    spec = SampleSpec(by=by, counts=_counts(counts), each=each, gamma=gamma, seed=seed, short=short)
-    chosen = sampled(_open(name, path, set_), spec)
+    named = options.named_values("--counts", split_list(counts), "CLASS=N", "simple=15,medium=20")
+    if wrong := [text for text in named.values() if not text.isdecimal()]:
+        raise fail(f"--counts has {wrong[0]!r}: write CLASS=N, such as simple=15,medium=20")
+    sizes = {label: int(number) for label, number in named.items()}
+    spec = SampleSpec(by=by, counts=sizes, each=each, gamma=gamma, seed=seed, short=short)
+    chosen = sampled(open_set(name, path, set_), spec)
     if limit is not None:
         chosen = limited(chosen, limit)
     held: Counter[str] = Counter()
@@ -237,96 +262,28 @@ def sample(
     say(f'read it with: name = "table", path = "{out}"')
 
 
-def _open(
-    name: str, path: Path | None, given: list[str] | None, limit: int | None = None
+def open_set(
+    name: str, path: Path | None, values: list[str] | None, limit: int | None = None
 ) -> Dataset:
+    """Open the data set that NAME, ``--path`` and ``--set`` of a command select."""
+    from scenewright.evals.datasets.base import DatasetSpec
     from scenewright.evals.datasets.registry import open_dataset
 
-    return open_dataset(spec_of(name, path, given, limit))
-
-
-def spec_of(
-    name: str, path: Path | None, given: list[str] | None, limit: int | None = None
-) -> DatasetSpec:
-    """Return the data set that NAME, ``--path`` and ``--set`` of a command select."""
-    from scenewright.evals.datasets.base import DatasetSpec
-
-    options: dict[str, Any] = {}
-    for each in given or ():
-        option, equals, value = each.partition("=")
-        if not equals or not option.strip():
-            raise fail(f"--set {each!r}: write OPTION=VALUE, such as split=test")
-        options[option.strip()] = _value(value)
-    return DatasetSpec(
-        name=name, path=None if path is None else str(path), options=options, limit=limit
-    )
-
-
-def _value(text: str) -> Any:
-    """Return the JSON value of ``text``, or ``text`` itself where it is not JSON."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _counts(text: str | None) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for part in filter(None, (part.strip() for part in (text or "").split(","))):
-        name, equals, number = part.rpartition("=")
-        if not equals or not name.strip() or not number.strip().isdecimal():
-            raise fail(f"--counts has {part!r}: write CLASS=N, such as simple=15,medium=20")
-        found[name.strip()] = int(number)
-    return found
-
-
-def _say_left_out(dataset: Dataset) -> None:
-    for reason, n in dataset.left_out.items():
-        note(f"note: left out so far: {n} × {reason}")
+    chosen: dict[str, Any] = {}
+    for key, text in options.named_values(
+        "--set", values or (), "OPTION=VALUE", "split=test"
+    ).items():
+        try:
+            chosen[key] = json.loads(text)
+        except ValueError:
+            chosen[key] = text
+    place = None if path is None else str(path)
+    return open_dataset(DatasetSpec(name=name, path=place, options=chosen, limit=limit))
 
 
 _TOP = 10
 _MOST_CLASSES = 30
 _MOST_FACTS = 12
-
-
-def set_entries() -> list[dict[str, Any]]:
-    """Return all data sets as plain values."""
-    from scenewright.evals.datasets.base import CATALOGUE
-    from scenewright.evals.datasets.registry import LOADERS, place_of
-
-    found = []
-    for name, loader in LOADERS.items():
-        about = CATALOGUE[name]
-        place = place_of(name)
-        found.append(
-            {
-                "name": name,
-                "about": loader.about,
-                "source": about.source,
-                "licence": about.licence,
-                "size": about.size,
-                "needs_path": loader.needs_path,
-                "here": str(place) if place is not None else None,
-                "options": dict(loader.options),
-            }
-        )
-    return found
-
-
-def set_blocks(entries: list[dict[str, Any]]) -> Iterator[Text]:
-    """Yield for each set its name and contents, then source, size, licence and place."""
-    width = max(len(entry["name"]) for entry in entries) + 2
-    for entry in entries:
-        if entry["here"] is not None:
-            here = Text(f"here: {entry['here']}", "green")
-        elif not entry["needs_path"] and entry["name"] != "huggingface":
-            here = Text("needs no file", "green")
-        else:
-            here = Text("needs --path" if not entry["size"] else "not on this machine", "yellow")
-        yield Text.assemble((entry["name"].ljust(width), "bold"), entry["about"])
-        more = filter(None, (entry["source"], entry["size"], entry["licence"]))
-        yield Text.assemble(" " * width, (" · ".join(more), "dim"), " · ", here)
 
 
 def item_block(item: Item) -> Iterator[Text]:
@@ -362,26 +319,12 @@ def item_block(item: Item) -> Iterator[Text]:
         yield Text(f"{key}: {value}", "dim")
 
 
-def _print_statistics(found: Statistics) -> None:
-    """Print the paper's Table 1, sizes, levels, vocabulary and classes."""
+def statistics_tables(found: Statistics) -> Iterator[tuple[Sequence[str], Sequence[Sequence[str]]]]:
+    """Yield heads and rows: the paper's Table 1, sizes, levels, vocabulary and classes."""
+    from scenewright.evals.datasets.statistics import LEVELS, commonest, mean
+
     head = found.table1()
-    _print_sizes(found, head)
-    if found.scenes:
-        _print_levels(found)
-    if found.names or found.predicates:
-        _print_vocabulary(found)
-    if any(group or category for group, category in found.classes):
-        _print_classes(found)
-    if found.left_out:
-        reasons = "; ".join(f"{n:,} × {reason}" for reason, n in found.left_out.items())
-        say(f"\nleft out: {reasons}", "dim")
-
-
-def _print_sizes(found: Statistics, head: Mapping[str, str]) -> None:
-    from scenewright.evals.datasets.statistics import mean
-
-    print_table(tuple(head), [tuple(head.values())])
-    say("")
+    yield tuple(head), [tuple(head.values())]
     rows = [
         ("with a prompt", f"{found.prompts:,}", "", ""),
         ("with a scene", f"{found.scenes:,}", "", ""),
@@ -390,57 +333,36 @@ def _print_sizes(found: Statistics, head: Mapping[str, str]) -> None:
         sizes = (found.objects, found.relations, found.attributes)
         for what, counts in zip(("objects", "relations", "attributes"), sizes, strict=True):
             total = sum(size * n for size, n in counts.items())
-            means = f"{mean(counts) or 0:.2f}", f"{max(counts):,}"
-            rows.append((f"  {what}", f"{total:,}", *means))
+            rows.append((f"  {what}", f"{total:,}", f"{mean(counts) or 0:.2f}", f"{max(counts):,}"))
     rows.append(("with questions of its own", f"{found.asked:,}", "", ""))
     rows += [(f"  of {kind}s", f"{n:,}", "", "") for kind, n in sorted(found.facts.items())]
     rows.append(("with a photo here", f"{found.images:,}", "", ""))
-    if found.boxes:
-        rows.append(("  boxes", f"{found.boxes:,}", "", ""))
-    print_table(("items", "count", "mean of a scene", "most"), rows)
-
-
-def _print_levels(found: Statistics) -> None:
-    from scenewright.evals.datasets.statistics import LEVELS
-
-    say("")
-    print_table(
-        ("level", "relations", "scenes", "share"),
-        [
-            (
-                level,
-                relations,
-                f"{found.levels[level]:,}",
-                f"{found.levels[level] / found.scenes:.1%}",
-            )
-            for level, relations in zip(LEVELS, ("0 to 3", "4 to 7", "8 or more"), strict=True)
-        ],
-    )
-
-
-def _print_vocabulary(found: Statistics) -> None:
-    from scenewright.evals.datasets.statistics import commonest
-
-    values = [(f"{key}: {value}", n) for (key, value), n in commonest(found.values, _TOP)]
-    columns = {
-        f"objects ({len(found.names):,})": commonest(found.names, _TOP),
-        f"relations ({len(found.predicates):,})": commonest(found.predicates, _TOP),
-        f"attributes ({len(found.values):,})": values,
-    }
-    cells = [[f"{name} {n:,}" for name, n in entries] for entries in columns.values()]
-    say("")
-    print_table(tuple(columns), list(itertools.zip_longest(*cells, fillvalue="")))
-
-
-def _print_classes(found: Statistics) -> None:
-    ordered = sorted(found.classes.items(), key=lambda entry: (entry[0][0], -entry[1], entry[0]))
-    say("")
-    print_table(
-        ("group", "category", "items"),
-        [(group, category, f"{n:,}") for (group, category), n in ordered[:_MOST_CLASSES]],
-    )
-    if len(ordered) > _MOST_CLASSES:
-        say(f"… and {len(ordered) - _MOST_CLASSES} more classes", "dim")
+    rows += [("  boxes", f"{found.boxes:,}", "", "")] if found.boxes else []
+    yield ("items", "count", "mean of a scene", "most"), rows
+    if found.scenes:
+        yield (
+            ("level", "relations", "scenes", "share"),
+            [
+                (level, span, f"{found.levels[level]:,}",
+                 f"{found.levels[level] / found.scenes:.1%}")
+                for level, span in zip(LEVELS, ("0 to 3", "4 to 7", "8 or more"), strict=True)
+            ],
+        )  # fmt: skip
+    if found.names or found.predicates:
+        values = [(f"{key}: {value}", n) for (key, value), n in commonest(found.values, _TOP)]
+        columns = {
+            f"objects ({len(found.names):,})": commonest(found.names, _TOP),
+            f"relations ({len(found.predicates):,})": commonest(found.predicates, _TOP),
+            f"attributes ({len(found.values):,})": values,
+        }
+        cells = [[f"{name} {n:,}" for name, n in entries] for entries in columns.values()]
+        yield tuple(columns), list(itertools.zip_longest(*cells, fillvalue=""))
+    if any(group or category for group, category in found.classes):
+        ordered = sorted(found.classes.items(), key=lambda one: (one[0][0], -one[1], one[0]))
+        yield (
+            ("group", "category", "items"),
+            [(group, category, f"{n:,}") for (group, category), n in ordered[:_MOST_CLASSES]],
+        )
 
 
 ASK_ABOVE = 100_000_000
@@ -451,27 +373,9 @@ _AGAIN = "Fetched files stay: the same command goes on from there."
 @app.command()
 @resumable(_AGAIN)
 def get(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="[NAME]",
-            help="A public data set; without a name, all of them are listed.",
-            show_default=False,
-        ),
-    ] = "",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="Its folder. Default: NAME in SCENEWRIGHT_DATA, or in "
-            "~/.local/share/scenewright/data, where sets are searched.",
-        ),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this file, extras included; can be given several times."),
-    ] = None,
+    name: Annotated[str, typer.Argument()] = "",
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    only: list[str] | None = None,
     yes: options.NoQuestion = False,
     dry_run: options.DryRun = False,
     as_json: options.Json = False,
@@ -482,20 +386,59 @@ def get(
     digest of the first download is recorded and compared from then on. After an interruption the
     same command goes on where it stopped. Exit codes: 0 all is here and correct; 2 wrong
     input; 3 could not be fetched; 130 interrupted.
-    """
-    if not name:
-        _print_sources(as_json)
-        return
-    from scenewright.evals.datasets.downloads import check_disk, download, plan_of
 
-    where = console(stderr=True)
-    if where.is_terminal:
-        with where.status("asking for sizes"):
-            plan = plan_of(name, out, only or ())
-    else:
+    Args:
+        name ([NAME]): A public data set; without a name, all of them are listed.
+        out: Its folder. Default: NAME in SCENEWRIGHT_DATA, or in ~/.local/share/scenewright/data,
+            where sets are searched.
+        only: Only this file, extras included; can be given several times.
+    """
+    from scenewright.evals.datasets.base import default_place, sources
+    from scenewright.evals.datasets.downloads import RECORD, check_disk, download, plan_of
+    from scenewright.providers.hub.needs import size_words
+
+    if not name:
+        if as_json:
+            print_json(
+                {
+                    title: {
+                        **fields_of(source, "about", "page", "licence"),
+                        "folder": str(default_place(title)),
+                        "files": [file.name for file in source.files],
+                    }
+                    for title, source in sources().items()
+                }
+            )
+            return
+        width = max(map(len, sources()))
+        for title, source in sources().items():
+            say(Text.assemble((title.ljust(width), "bold"), "  ", source.about))
+            say(f"{' ' * width}  {source.licence}", "dim")
+        say("fetch one with `scenewright data get NAME`")
+        return
+    with show_status("asking for sizes"):
         plan = plan_of(name, out, only or ())
     if not as_json:
-        _print_plan(plan, console())
+        source = plan.source
+        say(f"{plan.name}: {source.about}", "bold")
+        say(f"licence: {source.licence}; {source.page}")
+        if source.note:
+            say(source.note)
+        print_table(
+            ("file", "contents", "size", "here", "digest"),
+            [
+                (one.file.name, one.file.about, size_words(one.size),
+                 size_words(one.here) if one.here else "",
+                 "known" if one.file.sha256 else "of the first download")
+                for one in plan.files
+            ],
+        )  # fmt: skip
+        chosen = {wanted.file.name for wanted in plan.files}
+        extra = [file.name for file in source.files if file.extra and file.name not in chosen]
+        if extra:
+            say(f"extras (--only): {', '.join(extra)}", "dim")
+        more = ", and files of unknown size" if plan.open_sizes else ""
+        say(f"{size_words(plan.rest)}{more} to fetch into {plan.folder}")
     if dry_run:
         if as_json:
             print_json(_report(plan, None))
@@ -503,71 +446,16 @@ def get(
     check_disk(plan)
     if plan.rest > ASK_ABOVE and not yes:
         confirm_transfer(plan.rest, as_json)
-    sizes = [wanted.size for wanted in plan.files]
-    known = not plan.open_sizes
-    rest, size = (plan.rest, sum(s or 0 for s in sizes)) if known else (None, None)
-    with show_transfer(rest, size) as watch:
+    size = sum(wanted.size or 0 for wanted in plan.files)
+    with show_transfer(*((None, None) if plan.open_sizes else (plan.rest, size))) as watch:
         done = download(plan, watch)
-    give(as_json, _report(plan, done), _print_done, plan, done, console())
-
-
-def _print_sources(as_json: bool) -> None:
-    from scenewright.evals.datasets.base import default_place, sources
-
     if as_json:
-        print_json(
-            {
-                name: {
-                    "about": source.about,
-                    "page": source.page,
-                    "licence": source.licence,
-                    "folder": str(default_place(name)),
-                    "files": [file.name for file in source.files],
-                }
-                for name, source in sources().items()
-            }
-        )
+        print_json(_report(plan, done))
         return
-    width = max(map(len, sources()))
-    for name, source in sources().items():
-        say(Text.assemble((name.ljust(width), "bold"), "  ", source.about))
-        say(f"{' ' * width}  {source.licence}", "dim")
-    say("fetch one with `scenewright data get NAME`")
-
-
-def _print_plan(plan: Plan, where: Console) -> None:
-    from scenewright.providers.hub.needs import size_words
-
-    source = plan.source
-    say(f"{plan.name}: {source.about}", "bold", where)
-    say(f"licence: {source.licence}; {source.page}", "", where)
-    if source.note:
-        say(source.note, "", where)
-    print_table(
-        ("file", "contents", "size", "here", "digest"),
-        [
-            (one.file.name, one.file.about, size_words(one.size),
-             size_words(one.here) if one.here else "",
-             "known" if one.file.sha256 else "of the first download")
-            for one in plan.files
-        ],
-        where,
-    )  # fmt: skip
-    chosen = {wanted.file.name for wanted in plan.files}
-    extra = [file.name for file in source.files if file.extra and file.name not in chosen]
-    if extra:
-        say(f"extras (--only): {', '.join(extra)}", "dim", where)
-    more = ", and files of unknown size" if plan.open_sizes else ""
-    say(f"{size_words(plan.rest)}{more} to fetch into {plan.folder}", "", where)
-
-
-def _print_done(plan: Plan, done: Done, where: Console) -> None:
     count = len(done.fetched) + len(done.checked)
     are = "file is here and as it" if count == 1 else "files are here and as they"
-    where.print(f"{count} {are} should be ({len(done.fetched)} fetched).")
+    say(f"{count} {are} should be ({len(done.fetched)} fetched).")
     if done.first:
-        from scenewright.evals.datasets.downloads import RECORD
-
         say(
             f"No digest is known for {', '.join(done.first)}: that of this download is recorded "
             f"and compared from now on ({plan.folder / RECORD})."
@@ -576,11 +464,8 @@ def _print_done(plan: Plan, done: Done, where: Console) -> None:
 
 def _report(plan: Plan, done: Done | None) -> dict[str, Any]:
     return {
-        "name": plan.name,
-        "licence": plan.source.licence,
-        "page": plan.source.page,
-        "folder": str(plan.folder),
-        "bytes_to_fetch": plan.rest,
+        **fields_of(plan, "name", folder=str(plan.folder), bytes_to_fetch=plan.rest),
+        **fields_of(plan.source, "licence", "page"),
         "files": [
             {
                 "name": wanted.file.name,

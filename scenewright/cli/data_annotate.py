@@ -50,36 +50,14 @@ BuiltArgument = Annotated[
 @app.command()
 @resumable("the same command goes on: what was paid for is kept")
 def annotate(
-    config: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="CONFIG",
-            help="A TOML file; its paths are relative to its folder (docs/building-datasets.md).",
-        ),
-    ] = None,
-    photos: Annotated[Path | None, typer.Option(help="Folder of photos, without CONFIG.")] = None,
-    detections: Annotated[
-        Path | None,
-        typer.Option(help="Their detections in COCO's format (instances JSON), without CONFIG."),
-    ] = None,
-    panel: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ACCOUNT:MODEL[,…]",
-            help="Multimodal language models that annotate; can be given several times.",
-        ),
-    ] = None,
-    rare: Annotated[
-        int | None, typer.Option(min=0, help="Drop predicates with fewer relations.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder; by default built/NAME.")
-    ] = None,
+    config: Annotated[Path | None, typer.Argument()] = None,
+    photos: Path | None = None,
+    detections: Path | None = None,
+    panel: list[str] | None = None,
+    rare: Annotated[int | None, typer.Option(min=0)] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
     plan_only: options.Plan = False,
-    limit_usd: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="Ask before work that costs more than this many dollars."),
-    ] = None,
+    limit_usd: options.OptionalAmount = None,
     yes: options.Yes = False,
     retry: options.Retry = False,
     quiet: options.Quiet = False,
@@ -104,6 +82,17 @@ def annotate(
 
     Exit codes: 0 built; 1 built, but some replies failed; 2 wrong input; 3 could not run;
     4 no photo got a graph; 130 interrupted.
+
+    Args:
+        config (CONFIG): A TOML file; its paths are relative to its folder
+            (docs/building-datasets.md).
+        photos: Folder of photos, without CONFIG.
+        detections: Their detections in COCO's format (instances JSON), without CONFIG.
+        panel (ACCOUNT:MODEL[,…]): Multimodal language models that annotate; can be given several
+            times.
+        rare: Drop predicates with fewer relations.
+        out: Folder; by default built/NAME.
+        limit_usd: Ask before work that costs more than this many dollars.
     """
     from scenewright.evals.annotation.engine import engine_of
     from scenewright.evals.annotation.pipeline import Building
@@ -162,15 +151,8 @@ def _wrong_input() -> Iterator[None]:
 @app.command()
 def quality(
     built: BuiltArgument,
-    reference: Annotated[
-        Path | None, typer.Argument(metavar="REFERENCE", help="Graphs of the same photos.")
-    ] = None,
-    spotcheck: Annotated[
-        Path | None,
-        typer.Option(
-            help="Answers exported from the page of `scenewright data spotcheck` (CSV or JSON)."
-        ),
-    ] = None,
+    reference: Annotated[Path | None, typer.Argument()] = None,
+    spotcheck: Path | None = None,
     as_json: options.Json = False,
 ) -> None:
     """Measure a built set: R@K and mR@K against a REFERENCE, or precision by a spot check.
@@ -179,6 +161,10 @@ def quality(
     predicate classification with graph constraint (one predicate a pair); ng- is without.
 
     Exit codes: 0 measured; 2 wrong input; 3 could not run.
+
+    Args:
+        reference (REFERENCE): Graphs of the same photos.
+        spotcheck: Answers exported from the page of `scenewright data spotcheck` (CSV or JSON).
     """
     with _wrong_input():
         from scenewright.evals.annotation.graph_sets import read_graphs
@@ -219,10 +205,8 @@ def quality(
 @app.command()
 def spotcheck(
     built: BuiltArgument,
-    n: Annotated[int, typer.Option("-n", min=1, help="Photos.")] = 50,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the page.")] = Path(
-        "spotcheck"
-    ),
+    n: Annotated[int, typer.Option("-n", min=1)] = 50,
+    out: Annotated[Path, typer.Option("--out", "-o")] = Path("spotcheck"),
     seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
@@ -232,6 +216,10 @@ def spotcheck(
     them with `scenewright data quality BUILT --spotcheck answers.csv`.
 
     Exit codes: 0 made; 2 wrong input; 3 could not run.
+
+    Args:
+        n: Photos.
+        out: Folder of the page.
     """
     with _wrong_input():
         from scenewright.evals.annotation.graph_sets import graphs_file, read_graphs

@@ -42,35 +42,12 @@ ChatOption = Annotated[
 
 @resumable("the same command goes on: rows that are there are kept")
 def synthesize(
-    out: Annotated[
-        Path,
-        typer.Argument(
-            metavar="OUT.jsonl", help="File of the prompts; the set psg-bench reads it."
-        ),
-    ],
-    n: Annotated[int, typer.Option("-n", min=1, help="How many prompts.")] = 200,
-    templates: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,…", help="Templates, such as counting,position,action; default: all."
-        ),
-    ] = None,
-    challenges: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,…", help="Challenges, such as IMAGINATION,QUANTITY,NONE; default: all."
-        ),
-    ] = None,
-    names: Annotated[
-        str, typer.Option(help="Class names: coco, ade20k, both, paper or miniature.")
-    ] = "both",
-    contrastive: Annotated[
-        bool,
-        typer.Option(
-            "--contrastive/--no-contrastive",
-            help="Draw left, right, top and bottom in pairs with swapped nouns.",
-        ),
-    ] = True,
+    out: Path,
+    n: Annotated[int, typer.Option("-n", min=1)] = 200,
+    templates: str | None = None,
+    challenges: str | None = None,
+    names: str = "both",
+    contrastive: bool = True,
     seed: options.Seed = 0,
     chat: ChatOption = None,
     retry: options.Retry = False,
@@ -96,6 +73,14 @@ def synthesize(
 
     Exit codes: 0 made; 1 made, but rules stand in for the model in some rows; 2 wrong input;
     3 could not run; 130 interrupted.
+
+    Args:
+        out (OUT.jsonl): File of the prompts; the set psg-bench reads it.
+        n: How many prompts.
+        templates (NAME,…): Templates, such as counting,position,action; default: all.
+        challenges (NAME,…): Challenges, such as IMAGINATION,QUANTITY,NONE; default: all.
+        names: Class names: coco, ade20k, both, paper or miniature.
+        contrastive: Draw left, right, top and bottom in pairs with swapped nouns.
     """
     from scenewright.evals.annotation import psg_making as making
     from scenewright.evals.datasets.psg_prompts.rows import RowFile, statistics_of
@@ -131,21 +116,8 @@ def synthesize(
 
 @resumable("the same command goes on: what is classified is kept")
 def classify(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="Prompts: JSON lines, CSV, TSV or parquet with a column prompt."
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="OUT.jsonl",
-            help="Default: FILE with .classified.jsonl as its ending.",
-        ),
-    ] = None,
+    file: Path,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
     chat: ChatOption = None,
     limit_usd: options.LimitUsd = 5.0,
     yes: options.Yes = False,
@@ -160,6 +132,10 @@ def classify(
     without a class.
 
     Exit codes: 0 classified; 1 some prompts are not; 2 wrong input; 3 could not run.
+
+    Args:
+        file: Prompts: JSON lines, CSV, TSV or parquet with a column prompt.
+        out (OUT.jsonl): Default: FILE with .classified.jsonl as its ending.
     """
     from scenewright.evals.annotation import psg_making as making
     from scenewright.evals.datasets.psg_prompts.rows import RowFile, statistics_of

@@ -17,8 +17,8 @@ from scenewright.cli.refine import exit_code, run_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scenewright.runs.records import RunResult
-    from scenewright.runs.report.record import RunView
+    from scenewright.runs.record import RunRecord
+    from scenewright.runs.result import RunResult
 
 SCENES: dict[str, str] = {
     "simple": "red ball on purple table",
@@ -37,9 +37,7 @@ SCENES: dict[str, str] = {
 
 @resumable("The same command continues the demo.")
 def demo(
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder of the three runs and the page.")
-    ] = Path("out/demo"),
+    out: Annotated[Path, typer.Option("--out", "-o")] = Path("out/demo"),
     profile: options.ProfileName = None,
     rounds: options.Rounds = 3,
     seed: options.Seed = 0,
@@ -55,12 +53,15 @@ def demo(
 
     Exit codes: 0 the page is written (the scenes may have missing facts, the page shows them);
     2 wrong input or usage; 3 could not run; 130 interrupted.
+
+    Args:
+        out: Folder of the three runs and the page.
     """
     folders = run_async(
         _draw(out, profile, rounds, seed, max_usd, yes, console(stderr=True), quiet)
     )
     from scenewright.runs.folder import PAGE_FILE
-    from scenewright.runs.report.record import read_run
+    from scenewright.runs.record import read_run
     from scenewright.runs.report.render import write_index
 
     views = {level: read_run(folder) for level, folder in folders.items()}
@@ -130,7 +131,7 @@ async def _draw(
     return {level: result.folder for level, result in results.items()}
 
 
-def _print(views: dict[str, RunView], index: Path) -> None:
+def _print(views: dict[str, RunRecord], index: Path) -> None:
     from scenewright.runs.report import words
 
     rows = []

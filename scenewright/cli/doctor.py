@@ -51,40 +51,12 @@ PACKAGES = (
 
 
 def doctor(
-    account: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[ACCOUNT]",
-            help="Ask the models of this account: openai, gemini, anthropic, or one of "
-            "scenewright.toml.",
-            show_default=False,
-        ),
-    ] = None,
+    account: Annotated[str | None, typer.Argument()] = None,
     as_json: options.Json = False,
-    profile: Annotated[
-        str | None, typer.Option("--profile", "-p", help="Check only this profile.")
-    ] = None,
-    online: Annotated[
-        bool,
-        typer.Option(
-            "--online",
-            help="Ask OpenAI and Anthropic for their lists of models and when each is retired.",
-        ),
-    ] = False,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            help="Ask this model of ACCOUNT (decision:NAME: a decision model), in place of those "
-            "that profiles and the account name; can be given several times.",
-        ),
-    ] = None,
-    draw: Annotated[
-        bool,
-        typer.Option("--draw", help="Also draw one picture with each image model of ACCOUNT."),
-    ] = False,
+    profile: Annotated[str | None, typer.Option("--profile", "-p")] = None,
+    online: bool = False,
+    model: Annotated[list[str] | None, typer.Option("--model", "-m")] = None,
+    draw: bool = False,
 ) -> Exit:
     """Show what is installed, and for each profile whether it would run and how to fix it.
 
@@ -111,6 +83,15 @@ def doctor(
 
     Exit codes: 0 the checked profile (else the default one) would run, or every model of ACCOUNT
     answered; 3 not so; 2 wrong input.
+
+    Args:
+        account ([ACCOUNT]): Ask the models of this account: openai, gemini, anthropic, or one of
+            scenewright.toml.
+        profile: Check only this profile.
+        online: Ask OpenAI and Anthropic for their lists of models and when each is retired.
+        model (NAME): Ask this model of ACCOUNT (decision:NAME: a decision model), in place of those
+            that profiles and the account name; can be given several times.
+        draw: Also draw one picture with each image model of ACCOUNT.
     """
     if account is not None:
         if profile or online:

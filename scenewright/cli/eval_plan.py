@@ -46,44 +46,21 @@ _OF_COUNTS = frozenset({"config", "out", "as_json"})
 )
 def plan(
     context: typer.Context,
-    config: Annotated[
-        Path | None, typer.Argument(metavar="[CONFIG]", help="As for `eval run`.")
-    ] = None,
+    config: Annotated[Path | None, typer.Argument()] = None,
     out: options.EvalOut = None,
-    images: Annotated[int | None, typer.Option(min=1, help="Scenes, in place of CONFIG.")] = None,
-    backends: Annotated[
-        int, typer.Option(min=1, help="With --images: pictures of each scene.")
-    ] = 1,
-    judges: Annotated[int | None, typer.Option(min=0, help="Judges of each kept picture.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Most rounds of each loop.")] = None,
-    pilot: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Measure N items of CONFIG now; their calls cost money."),
-    ] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="FOLDER", help="Figures of a finished evaluation."),
-    ] = None,
-    figures: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Figures in a TOML file.")
-    ] = None,
-    save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the figures to a TOML file.")
-    ] = None,
-    workers: Annotated[str, typer.Option(metavar="N,N,…", help="Numbers of machines.")] = "1,2,4,8",
-    at_work: Annotated[
-        int | None,
-        typer.Option(min=1, help="Concurrent items on a machine; CONFIG's concurrency, else 8."),
-    ] = None,
-    deadline: Annotated[
-        float | None, typer.Option(metavar="HOURS", help="Estimate the machines for this time.")
-    ] = None,
-    machine_usd: Annotated[
-        float | None, typer.Option(min=0.0, help="Dollars an hour of one machine.")
-    ] = None,
-    disk: Annotated[
-        float | None, typer.Option(min=0.0, help="GiB of disk; by default what is free here.")
-    ] = None,
+    images: options.OptionalPositive = None,
+    backends: options.Positive = 1,
+    judges: Annotated[int | None, typer.Option(min=0)] = None,
+    rounds: options.OptionalPositive = None,
+    pilot: int | None = None,
+    source: Annotated[Path | None, typer.Option("--from")] = None,
+    figures: Path | None = None,
+    save: Path | None = None,
+    workers: str = "1,2,4,8",
+    at_work: options.OptionalPositive = None,
+    deadline: float | None = None,
+    machine_usd: options.OptionalAmount = None,
+    disk: options.OptionalAmount = None,
     as_json: options.Json = False,
 ) -> Exit:
     """Estimate what an evaluation will take: pictures, calls, tokens, dollars.
@@ -95,6 +72,22 @@ def plan(
 
     Exit codes: 0 estimated; 1 the deadline or the disk does not suffice; 2 wrong input; 3 could not
     run.
+
+    Args:
+        config ([CONFIG]): As for `eval run`.
+        images: Scenes, in place of CONFIG.
+        backends: With --images: pictures of each scene.
+        judges: Judges of each kept picture.
+        rounds: Most rounds of each loop.
+        pilot (N): Measure N items of CONFIG now; their calls cost money.
+        source (FOLDER): Figures of a finished evaluation.
+        figures (FILE): Figures in a TOML file.
+        save (FILE): Write the figures to a TOML file.
+        workers (N,N,…): Numbers of machines.
+        at_work: Concurrent items on a machine; CONFIG's concurrency, else 8.
+        deadline (HOURS): Estimate the machines for this time.
+        machine_usd: Dollars an hour of one machine.
+        disk: GiB of disk; by default what is free here.
     """
     if config is not None and _only_counted(context):
         _count(config, out, as_json)

@@ -24,15 +24,8 @@ Classes = Literal["level", "group", "category", "complexity", "none"]
 @resumable("The old report is unchanged; the same command goes on with the thumbnails.")
 def report(
     folder: options.EvalFolder,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the report; default: report in FOLDER.")
-    ] = None,
-    copy_pictures: Annotated[
-        bool,
-        typer.Option(
-            "--copy-pictures", help="Copy full pictures into the report, so that it can be moved."
-        ),
-    ] = False,
+    out: Path | None = None,
+    copy_pictures: bool = False,
     resamples: options.Resamples = 10_000,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -41,6 +34,10 @@ def report(
 
     The pages open from the disk, without a server or the network. A new report replaces the old
     one and reuses its thumbnails.
+
+    Args:
+        out: Folder of the report; default: report in FOLDER.
+        copy_pictures: Copy full pictures into the report, so that it can be moved.
     """
     from scenewright.evals.reporting.report import build_report
     from scenewright.evals.store.results import Results
@@ -69,35 +66,17 @@ def report(
 
 
 def compare(
-    sides: Annotated[
-        list[str],
-        typer.Argument(
-            help="Evaluations or their arms: FOLDER, FOLDER:BACKEND/CONDITION or "
-            "FOLDER:BACKEND/CONDITION/SEED. One folder: compare its arms."
-        ),
-    ],
-    by: Annotated[Classes, typer.Option(help="Classes of items, besides all items.")] = "level",
-    metric: Annotated[
-        list[str] | None, typer.Option(help="Only this metric; can be given several times.")
-    ] = None,
-    panel: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this panel of judges; can be given several times."),
-    ] = None,
-    parts: Annotated[
-        bool, typer.Option("--parts", help="Also compare the parts of scores (objects, relations).")
-    ] = False,
-    baseline: Annotated[
-        bool, typer.Option("--baseline", help="Compare with the first side only.")
-    ] = False,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Also compare what was measured differently, with a note."),
-    ] = False,
+    sides: list[str],
+    by: Classes = "level",
+    metric: list[str] | None = None,
+    panel: list[str] | None = None,
+    parts: bool = False,
+    baseline: bool = False,
+    force: bool = False,
     resamples: options.Resamples = 10_000,
     seed: options.Seed = 0,
-    html: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
+    html: Path | None = None,
+    csv: Path | None = None,
     as_json: options.Json = False,
 ) -> None:
     """Test the differences of arms on the items that both have scored.
@@ -105,6 +84,18 @@ def compare(
     Paired bootstrap intervals, sign-flip permutation tests, and p-values corrected for the number
     of comparisons (Holm; Benjamini–Hochberg beside it). The leading score over all items is tested
     first and alone, classes of items and other scores after it.
+
+    Args:
+        sides: Evaluations or their arms: FOLDER, FOLDER:BACKEND/CONDITION or
+            FOLDER:BACKEND/CONDITION/SEED. One folder: compare its arms.
+        by: Classes of items, besides all items.
+        metric: Only this metric; can be given several times.
+        panel: Only this panel of judges; can be given several times.
+        parts: Also compare the parts of scores (objects, relations).
+        baseline: Compare with the first side only.
+        force: Also compare what was measured differently, with a note.
+        html: Write an HTML page to this file.
+        csv: Write the table to this file.
     """
     from scenewright.evals.reporting import comparison as compared
     from scenewright.evals.reporting.evaluations import open_sides, pairs_of
@@ -207,16 +198,8 @@ def _remarks(rows: list[Difference]) -> list[str]:
 
 def peers(
     folder: options.EvalFolder,
-    ratings: Annotated[
-        Path | None,
-        typer.Option(
-            help="Ratings of the pictures by people: CSV or parquet with item, arm and rating, or "
-            "the output of `scenewright rate export`."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder of the files; default: FOLDER.")
-    ] = None,
+    ratings: Path | None = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
     resamples: options.Resamples = 1000,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
@@ -235,6 +218,11 @@ def peers(
       scenewright eval peers evals/peers --ratings ratings.csv
 
     Exit codes: 0 written; 2 wrong input; 3 could not run.
+
+    Args:
+        ratings: Ratings of the pictures by people: CSV or parquet with item, arm and rating, or the
+            output of `scenewright rate export`.
+        out: Folder of the files; default: FOLDER.
     """
     from scenewright.evals.store.results import Results
     from scenewright.evals.studies.peers.matrix import findings, matrix_of, peer_scores, write

@@ -55,14 +55,7 @@ def run(
     limit: options.Limit = None,
     yes: options.Yes = False,
     retry: options.Retry = False,
-    on_model_change: Annotated[
-        OnModelChange | None,
-        typer.Option(
-            help="If a judge is served by another version than before: stop with an error "
-            "(what is done is kept), or accept the mixture and say so. Default: what CONFIG "
-            "says, else stop."
-        ),
-    ] = None,
+    on_model_change: OnModelChange | None = None,
     dry: options.Plan = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -90,6 +83,11 @@ def run(
 
     Exit codes: 0 all is scored; 1 finished, but something failed or is unscored; 2 wrong input;
     3 could not run; 130 interrupted.
+
+    Args:
+        on_model_change: If a judge is served by another version than before: stop with an error
+            (what is done is kept), or accept the mixture and say so. Default: what CONFIG says,
+            else stop.
     """
     from scenewright.config.settings import load_settings
     from scenewright.evals.studies.xtc.config import load_xtc_config, with_on_model_change
@@ -138,29 +136,23 @@ def run(
 
 @app.command()
 def report(
-    place: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CONFIG|FOLDER",
-            help="The folder of results, or the TOML file of an evaluation in evals/NAME.",
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Folder of the report; by default report in the folder."),
-    ] = None,
-    paper: Annotated[
-        bool, typer.Option(help="Show the paper's own figures below those measured.")
-    ] = True,
-    facts: Annotated[
-        int | None, typer.Option(min=0, help="How many differing facts to show; default 24.")
-    ] = None,
+    place: Path,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    paper: bool = True,
+    facts: Annotated[int | None, typer.Option(min=0)] = None,
     as_json: options.Json = False,
 ) -> None:
     """Write the report: XTC-Bench's Tables 2 to 4, plots, and facts of the largest difference.
 
     The last section shows, with their pictures, the facts on which generation and understanding of
     a model differ most.
+
+    Args:
+        place (CONFIG|FOLDER): The folder of results, or the TOML file of an evaluation in
+            evals/NAME.
+        out: Folder of the report; by default report in the folder.
+        paper: Show the paper's own figures below those measured.
+        facts: How many differing facts to show; default 24.
     """
     from scenewright.evals.studies.xtc.config import load_xtc_config
     from scenewright.evals.studies.xtc.report import XtcResults, write_report

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +19,6 @@ from scenewright.cli.console import (
     print_table,
     run_async,
     say,
-    split_list,
     write_file,
 )
 from scenewright.cli.progress import each_picture
@@ -28,58 +26,21 @@ from scenewright.cli.progress import each_picture
 if TYPE_CHECKING:
     from PIL import Image
 
-    from scenewright.core.ports.vision import Extraction, GraphExtractor
+    from scenewright.core.ports.vision import Extraction
 
     Read = tuple[Path, Image.Image, Extraction]
     """A picture's file, its pixels, and what is seen in it."""
 
 
 def extract(
-    images: Annotated[
-        list[Path], typer.Argument(metavar="IMAGE...", help="Picture files.", show_default=False)
-    ],
-    extractor: Annotated[
-        str,
-        typer.Option(
-            "--extractor",
-            "-e",
-            metavar="NAME",
-            help="Extractor: miniature, miniature-one-stage, one-stage:ACCOUNT:MODEL, "
-            "two-stage:ACCOUNT:MODEL, or a TOML file of its parts (docs/graphs.md).",
-        ),
-    ] = "miniature",
+    images: list[Path],
+    extractor: Annotated[str, typer.Option("--extractor", "-e")] = "miniature",
     detector: options.Detector = None,
     labels: options.Labels = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Write the scenes to this file: for several pictures one JSON line each, with "
-            "the picture's name, places, confidences and what was left out.",
-        ),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FORMAT",
-            help="Format of --out instead: json, megasg, sg2im, visual-genome, triplets, networkx.",
-        ),
-    ] = None,
-    show: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PICTURE",
-            help="Write the picture with boxes and relations here; for several pictures a folder.",
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print one JSON object a picture on standard output, nothing else."
-        ),
-    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    to: str | None = None,
+    show: Path | None = None,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
     quiet: options.Quiet = False,
 ) -> Exit:
     """Read pictures as scene graphs: objects with places, attributes, relations.
@@ -100,17 +61,28 @@ def extract(
 
     Exit codes: 0 read; 2 wrong input; 3 could not run, or a picture could not be read (the others
     are still written).
+
+    Args:
+        images (IMAGE...): Picture files.
+        extractor (NAME): Extractor: miniature, miniature-one-stage, one-stage:ACCOUNT:MODEL,
+            two-stage:ACCOUNT:MODEL, or a TOML file of its parts (docs/graphs.md).
+        out (FILE): Write the scenes to this file: for several pictures one JSON line each, with the
+            picture's name, places, confidences and what was left out.
+        to (FORMAT): Format of --out instead: json, megasg, sg2im, visual-genome, triplets,
+            networkx.
+        show (PICTURE): Write the picture with boxes and relations here; for several pictures a
+            folder.
+        as_json: Print one JSON object a picture on standard output, nothing else.
     """
-    from scenewright.core.formats import FORMATS, FormatError
-    from scenewright.core.images import load_image
+    from scenewright.core.formats import FORMATS, FormatError, dump_scenes
+    from scenewright.core.images import ImageError, load_image
+    from scenewright.core.ports.vision import ExtractionError
     from scenewright.runs.model_factory.extractors import extractor_of
     from scenewright.tools.vision.extraction.overlay import drawn
 
-    names = split_list(labels)
+    names = options.label_names(labels)
     if to is not None and out is None:
         raise fail("--to is the format of --out: add --out FILE")
-    if labels is not None and not names:
-        raise fail("--labels names no class: write for example --labels dog,ball")
     if to is not None and to not in FORMATS:
         raise FormatError(f"unknown format {to!r}: use one of {', '.join(FORMATS)}")
     pictures = {path: load_image(path) for path in images}
@@ -119,7 +91,18 @@ def extract(
     if show is not None:
         check_writable(show, "folder" if len(images) > 1 else ".png or .jpg file")
     made = extractor_of(extractor, detector=detector, labels=names or None)
-    read, failed = run_async(_read(made, pictures, quiet))
+
+    async def read_pictures() -> tuple[list[Read], int]:
+        async def read_one(path: Path) -> Read:
+            return path, pictures[path], await made.extract(pictures[path])
+
+        try:
+            errors = (ExtractionError, ImageError)
+            return await each_picture(tuple(pictures), read_one, errors, quiet)
+        finally:
+            await made.aclose()
+
+    read, failed = run_async(read_pictures())
     if as_json:
         sys.stdout.write("".join(f"{_line(path, found, True)}\n" for path, _, found in read))
         sys.stdout.flush()
@@ -127,30 +110,26 @@ def extract(
         for at, (path, _, found) in enumerate(read):
             if len(images) > 1:
                 say(f"{chr(10) if at else ''}{path}", "bold underline")
-            _print_extraction(found)
+            print_extraction(found)
     if out is not None and read:
-        _write(out, read, to)
+        if to is None and (len(read) > 1 or out.suffix == ".jsonl"):
+            text = "".join(f"{_line(path, found, False)}\n" for path, _, found in read)
+        else:
+            seen = [found.scene for _, _, found in read if found.scene]
+            if not seen:
+                raise fail("no objects were found in the pictures: no file is written", Exit.FAILED)
+            for path, _, found in read:
+                for unread in found.unread:
+                    note(f"note: {out} lacks what is unknown of {path}: {unread}")
+                if not found.scene:
+                    note(f"note: {path} is left out of {out}: nothing was seen in it")
+            text = dump_scenes(seen, to or "json")
+        write_file(out, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
     for path, picture, found in read if show is not None else ():
         assert show is not None
         place = show / f"{path.stem}.png" if len(images) > 1 else show
         write_file(place, drawn(picture, found).save, ".png or .jpg file")
     return Exit.FAILED if failed else Exit.OK
-
-
-async def _read(
-    extractor: GraphExtractor, pictures: dict[Path, Image.Image], quiet: bool
-) -> tuple[list[Read], int]:
-    """Return what was read, and how many pictures could not be."""
-    from scenewright.core.images import ImageError
-    from scenewright.core.ports.vision import ExtractionError
-
-    async def read(path: Path) -> Read:
-        return path, pictures[path], await extractor.extract(pictures[path])
-
-    try:
-        return await each_picture(tuple(pictures), read, (ExtractionError, ImageError), quiet)
-    finally:
-        await extractor.aclose()
 
 
 def _line(path: Path, found: Extraction, ascii_only: bool) -> str:
@@ -175,25 +154,7 @@ def _line(path: Path, found: Extraction, ascii_only: bool) -> str:
     return json.dumps(record, ensure_ascii=ascii_only, allow_nan=False)
 
 
-def _write(out: Path, read: Sequence[Read], to: str | None) -> None:
-    from scenewright.core.formats import dump_scenes
-
-    if to is None and (len(read) > 1 or out.suffix == ".jsonl"):
-        text = "".join(f"{_line(path, found, False)}\n" for path, _, found in read)
-    else:
-        seen = [found.scene for _, _, found in read if found.scene]
-        if not seen:
-            raise fail("no objects were found in the pictures: no file is written", Exit.FAILED)
-        for path, _, found in read:
-            for unread in found.unread:
-                note(f"note: {out} lacks what is unknown of {path}: {unread}")
-            if not found.scene:
-                note(f"note: {path} is left out of {out}: nothing was seen in it")
-        text = dump_scenes(seen, to or "json")
-    write_file(out, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
-
-
-def _print_extraction(found: Extraction) -> None:
+def print_extraction(found: Extraction) -> None:
     """Print objects with box and confidence, relations, and what was left out."""
     from scenewright.core.questions import attribute_fact_id, object_fact_id, relation_fact_id
     from scenewright.runs.report import words

@@ -27,51 +27,22 @@ By = Literal["combined", "s_att", "s_rel", "s_style"]
 
 @resumable("the same command goes on: scores are kept")
 def filter_pictures(
-    scores: Annotated[
-        Path, typer.Argument(metavar="SCORES", help="Rows of scores, or a folder of pictures.")
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the result.")],
-    top: Annotated[
-        int | None, typer.Option("--top", "-k", min=1, help="Keep at most this many of each class.")
-    ] = None,
-    least: Annotated[
-        float | None,
-        typer.Option(min=0.0, max=1.0, help="Keep only pictures with at least this score."),
-    ] = None,
-    by: Annotated[
-        By, typer.Option(help="Score to rank by; combined is S_att × S_style.")
-    ] = "combined",
-    per: Annotated[
-        Literal["class", "all"], typer.Option(help="Rank within each class, or all pictures.")
-    ] = "class",
-    style: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER_OR_OWNER/NAME",
-            help="Style scorer (`scenewright real-bench style train`) for the style scores.",
-        ),
-    ] = None,
-    schema: Annotated[
-        Path | None,
-        typer.Option(
-            "--schema",
-            "-s",
-            metavar="FILE",
-            help="Schemas of the classes; SCORES is then a folder of pictures to score first.",
-        ),
-    ] = None,
+    scores: Path,
+    out: Annotated[Path, typer.Option("--out", "-o")],
+    top: Annotated[int | None, typer.Option("--top", "-k", min=1)] = None,
+    least: options.OptionalShare = None,
+    by: By = "combined",
+    per: Literal["class", "all"] = "class",
+    style: str | None = None,
+    schema: Annotated[Path | None, typer.Option("--schema", "-s")] = None,
     profile: options.ProfileName = None,
     judges: options.Judges = None,
     wording: WordingOption = None,
     limit_usd: options.LimitUsd = 5.0,
     yes: options.Yes = False,
-    pictures: Annotated[
-        Literal["link", "copy", "none"], typer.Option(help="How OUT/kept holds the kept pictures.")
-    ] = "link",
-    parquet: Annotated[
-        bool, typer.Option("--parquet", help="Also write manifest.parquet.")
-    ] = False,
-    page: Annotated[bool, typer.Option("--page/--no-page", help="Write index.html.")] = True,
+    pictures: Literal["link", "copy", "none"] = "link",
+    parquet: bool = False,
+    page: bool = True,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> Exit:
@@ -94,6 +65,20 @@ def filter_pictures(
 
     Exit codes: 0 filtered; 1 filtered, but nothing is kept of some class; 2 wrong input; 3 could
     not run.
+
+    Args:
+        scores: Rows of scores, or a folder of pictures.
+        out: Folder of the result.
+        top: Keep at most this many of each class.
+        least: Keep only pictures with at least this score.
+        by: Score to rank by; combined is S_att × S_style.
+        per: Rank within each class, or all pictures.
+        style (FOLDER_OR_OWNER/NAME): Style scorer (`scenewright real-bench style train`) for the
+            style scores.
+        schema (FILE): Schemas of the classes; SCORES is then a folder of pictures to score first.
+        pictures: How OUT/kept holds the kept pictures.
+        parquet: Also write manifest.parquet.
+        page: Write index.html.
     """
     from scenewright.evals.studies.real.filtering import (
         FilterPlan,

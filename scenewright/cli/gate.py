@@ -36,67 +36,21 @@ SIDE = (
 def gate(
     baseline: Annotated[str, typer.Argument(help=SIDE)],
     candidate: Annotated[str, typer.Argument(help=SIDE)],
-    change: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="A changed field of the candidate's profile, such as steps=8 or "
-            "composer=triplets; can be given several times.",
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config",
-            "-c",
-            metavar="CONFIG",
-            help="Evaluation (TOML) with set, judges, seeds and metrics; default: those of the "
-            "finished side.",
-        ),
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Set of scenes, in place of CONFIG (`data list`)."),
-    ] = None,
+    change: Annotated[list[str] | None, typer.Option("--set")] = None,
+    config: Annotated[Path | None, typer.Option("--config", "-c")] = None,
+    data: str | None = None,
     judges: options.Judges = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Compare two judges, kind:model each, by their right answers about the labelled "
-            "facts in FILE (CSV or parquet, as for `judges report`).",
-        ),
-    ] = None,
-    margin: Annotated[
-        float, typer.Option(help="Loss of the mean score to find; 0.03 is three points.")
-    ] = 0.03,
-    alpha: Annotated[float, typer.Option(help="Highest probability of a false alarm.")] = 0.05,
-    power: Annotated[
-        float, typer.Option(help="Probability, at least, of not passing a loss of --margin.")
-    ] = 0.9,
-    metric: Annotated[
-        str,
-        typer.Option(
-            help="Score between 0 and 1, or a part of one, such as sgscore.fact_recall; default: "
-            "the first of the evaluation."
-        ),
-    ] = "",
-    panel: Annotated[
-        str, typer.Option(help="Panel of judges; default: the first of the evaluation.")
-    ] = "",
+    labels: Path | None = None,
+    margin: float = 0.03,
+    alpha: float = 0.05,
+    power: float = 0.9,
+    metric: str = "",
+    panel: str = "",
     limit: options.Limit = None,
-    seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="Seed of the order.")] = 0,
-    batch: Annotated[
-        int, typer.Option(min=1, help="Scenes that are drawn between two looks at the scores.")
-    ] = 20,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The folder; default: gates/CANDIDATE.")
-    ] = None,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Also compare what was measured differently, with a note."),
-    ] = False,
+    seed: Annotated[int, typer.Option("--seed", "-s", min=0)] = 0,
+    batch: options.Positive = 20,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    force: bool = False,
     limit_usd: options.LimitUsd = 5.0,
     yes: options.Yes = False,
     retry: options.Retry = False,
@@ -129,6 +83,25 @@ def gate(
 
     Exit codes: 0 not worse; 1 worse; 2 wrong input; 3 could not run; 4 undecided, or nothing could
     be scored; 130 interrupted.
+
+    Args:
+        change (KEY=VALUE): A changed field of the candidate's profile, such as steps=8 or
+            composer=triplets; can be given several times.
+        config (CONFIG): Evaluation (TOML) with set, judges, seeds and metrics; default: those of
+            the finished side.
+        data (NAME): Set of scenes, in place of CONFIG (`data list`).
+        labels (FILE): Compare two judges, kind:model each, by their right answers about the
+            labelled facts in FILE (CSV or parquet, as for `judges report`).
+        margin: Loss of the mean score to find; 0.03 is three points.
+        alpha: Highest probability of a false alarm.
+        power: Probability, at least, of not passing a loss of --margin.
+        metric: Score between 0 and 1, or a part of one, such as sgscore.fact_recall; default: the
+            first of the evaluation.
+        panel: Panel of judges; default: the first of the evaluation.
+        seed: Seed of the order.
+        batch: Scenes that are drawn between two looks at the scores.
+        out: The folder; default: gates/CANDIDATE.
+        force: Also compare what was measured differently, with a note.
     """
     from pydantic import ValidationError
 

@@ -17,20 +17,17 @@ _SCENE = '"red ball on table; dog left of table"'
 
 
 def init(
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            "--profile", "-p", help="The profile to begin with; asked for where it is left out."
-        ),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a scenewright.toml that is there.")
-    ] = False,
+    profile: Annotated[str | None, typer.Option("--profile", "-p")] = None,
+    force: bool = False,
 ) -> None:
     """Write a commented scenewright.toml into this folder, and show the steps to a first picture.
 
     Asks what is to draw the pictures: the miniature that comes with the package, a provider's API,
     or a model on this machine, each with what it needs. Without a terminal, name it with --profile.
+
+    Args:
+        profile: The profile to begin with; asked for where it is left out.
+        force: Replace a scenewright.toml that is there.
     """
     from scenewright.config.settings import SETTINGS_FILE, find_profile, load_profiles
 

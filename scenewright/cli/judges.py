@@ -60,34 +60,14 @@ StoreOption = Annotated[
 def report(
     judges: options.Judges = None,
     profile: options.ProfileName = None,
-    scenes: Annotated[
-        int | None, typer.Option(min=1, help="Painted scenes; default 20, or 6 with --quick.")
-    ] = None,
+    scenes: options.OptionalPositive = None,
     labels: LabelsFileOption = None,
     seed: options.Seed = 0,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for report.json and report.md.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
     store: StoreOption = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer scenes and fewer variants of each question.")
-    ] = False,
-    plain: Annotated[
-        bool,
-        typer.Option(
-            "--plain",
-            help="Ask each question once, without variants: nothing is measured on order, wording "
-            "and position.",
-        ),
-    ] = False,
-    cascade_first: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JUDGE[,JUDGE…]",
-            help="Also show what a cascade would save that asks these judges first, and the "
-            "others only in doubt.",
-        ),
-    ] = None,
+    quick: bool = False,
+    plain: bool = False,
+    cascade_first: str | None = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> Exit:
@@ -112,6 +92,15 @@ def report(
 
     Exit codes: 0 the report is made; 2 wrong input; 3 could not run; 4 nothing could be judged;
     130 interrupted.
+
+    Args:
+        scenes: Painted scenes; default 20, or 6 with --quick.
+        out: Folder for report.json and report.md.
+        quick: Fewer scenes and fewer variants of each question.
+        plain: Ask each question once, without variants: nothing is measured on order, wording and
+            position.
+        cascade_first (JUDGE[,JUDGE…]): Also show what a cascade would save that asks these judges
+            first, and the others only in doubt.
     """
     from scenewright.config.profiles import CascadeSpec
     from scenewright.evals.judge_reports.grading import Grading
@@ -149,27 +138,14 @@ def report(
 def calibrate(
     judges: options.Judges = None,
     profile: options.ProfileName = None,
-    scenes: Annotated[int, typer.Option(min=1, help="Painted scenes.")] = 60,
+    scenes: options.Positive = 60,
     labels: LabelsFileOption = None,
     seed: options.Seed = 0,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="File of the calibration to write.")
-    ] = Path("calibration.json"),
+    out: Annotated[Path, typer.Option("--out", "-o")] = Path("calibration.json"),
     store: StoreOption = None,
-    cascade_first: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JUDGE[,JUDGE…]",
-            help="Also choose the bounds of a cascade that asks these judges first, for --risk; a "
-            "profile whose cascade has a risk needs no option.",
-        ),
-    ] = None,
-    risk: Annotated[
-        float, typer.Option(help="Largest share of wrong verdicts among those settled first.")
-    ] = 0.05,
-    confidence: Annotated[
-        float, typer.Option(help="Probability that the bounds keep to the risk.")
-    ] = 0.95,
+    cascade_first: str | None = None,
+    risk: float = 0.05,
+    confidence: float = 0.95,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> Exit:
@@ -192,6 +168,14 @@ def calibrate(
       scenewright judges calibrate -j openai:gpt-6-luna --labels labels.csv
 
     Exit codes: 0 the calibration is written; 2 wrong input; 3 could not run; 130 interrupted.
+
+    Args:
+        scenes: Painted scenes.
+        out: File of the calibration to write.
+        cascade_first (JUDGE[,JUDGE…]): Also choose the bounds of a cascade that asks these judges
+            first, for --risk; a profile whose cascade has a risk needs no option.
+        risk: Largest share of wrong verdicts among those settled first.
+        confidence: Probability that the bounds keep to the risk.
     """
     from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
     from scenewright.agents.panel.panel import Panel
@@ -238,9 +222,7 @@ def calibrate(
 
 @app.command("list")
 def list_judges(
-    specs: Annotated[
-        list[str] | None, typer.Argument(metavar="[JUDGE]…", help="Judges to look at.")
-    ] = None,
+    specs: Annotated[list[str] | None, typer.Argument()] = None,
     judges: options.Judges = None,
     as_json: options.Json = False,
 ) -> Exit:
@@ -256,6 +238,9 @@ def list_judges(
       scenewright judges list local:miniature/judge-a openai:gpt-6-luna
 
     Exit codes: 0 all of them can be used; 3 one cannot; 2 wrong input.
+
+    Args:
+        specs ([JUDGE]…): Judges to look at.
     """
     named = split_list([*(specs or ()), *(judges or ())])
     rows: Sequence[dict[str, Any]] = looked_at(named) if named else known_judges()

@@ -14,7 +14,6 @@ import typer
 from scenewright.cli import options
 from scenewright.cli.app import App
 from scenewright.cli.console import fail, fields_of, note, print_json, print_table, run_async, say
-from scenewright.cli.options import given
 from scenewright.cli.serve import DatabaseOption, DataOption
 
 if TYPE_CHECKING:
@@ -39,37 +38,31 @@ AccountArgument = Annotated[
 
 @app.command(rich_help_panel=SERVICE)
 def create(
-    tenant: Annotated[
-        str, typer.Argument(help="Tenant of the key: keys of one tenant see the same runs.")
-    ],
-    label: Annotated[str, typer.Option(help="What the key is for.")] = "",
-    scope: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Permission: refine, read, score, parse or admin; can be given several times. By "
-            "default all but admin."
-        ),
-    ] = None,
-    requests_per_minute: Annotated[
-        int | None, typer.Option(min=1, help="Most requests in any 60 s.")
-    ] = None,
-    running: Annotated[
-        int | None, typer.Option(min=1, help="Most runs waiting or running at once.")
-    ] = None,
-    usd: Annotated[
-        float | None, typer.Option(min=0, help="US dollars that it may spend in total.")
-    ] = None,
-    images: Annotated[
-        int | None, typer.Option(min=0, help="Images that it may draw in total.")
-    ] = None,
-    days: Annotated[
-        float | None, typer.Option(min=0, help="Days until it expires; by default never.")
-    ] = None,
+    tenant: str,
+    label: str = "",
+    scope: list[str] | None = None,
+    requests_per_minute: options.OptionalPositive = None,
+    running: options.OptionalPositive = None,
+    usd: options.OptionalAmount = None,
+    images: Annotated[int | None, typer.Option(min=0)] = None,
+    days: options.OptionalAmount = None,
     data: DataOption = None,
     database: DatabaseOption = None,
     as_json: options.Json = False,
 ) -> None:
-    """Create a key. It is shown only once: the service keeps its hash."""
+    """Create a key. It is shown only once: the service keeps its hash.
+
+    Args:
+        tenant: Tenant of the key: keys of one tenant see the same runs.
+        label: What the key is for.
+        scope: Permission: refine, read, score, parse or admin; can be given several times. By
+            default all but admin.
+        requests_per_minute: Most requests in any 60 s.
+        running: Most runs waiting or running at once.
+        usd: US dollars that it may spend in total.
+        images: Images that it may draw in total.
+        days: Days until it expires; by default never.
+    """
     from scenewright.service.core.identity import SCOPES
     from scenewright.service.core.keys import USUAL
 
@@ -104,12 +97,16 @@ def create(
 
 @app.command(name="list")
 def listed(
-    tenant: Annotated[str | None, typer.Option(help="Only keys of this tenant.")] = None,
+    tenant: str | None = None,
     data: DataOption = None,
     database: DatabaseOption = None,
     as_json: options.Json = False,
 ) -> None:
-    """List the stored keys of providers, masked, and the service's keys with their spending."""
+    """List the stored keys of providers, masked, and the service's keys with their spending.
+
+    Args:
+        tenant: Only keys of this tenant.
+    """
     providers = [] if tenant is not None else _provider_rows()
     found = _is_there(data, database)
     rows = _with_keys(data, database, lambda keys: _rows(keys, tenant)) if found else []
@@ -144,11 +141,15 @@ def listed(
 
 @app.command(rich_help_panel=SERVICE)
 def revoke(
-    key: Annotated[str, typer.Argument(help="The key's id, or the whole key.")],
+    key: str,
     data: DataOption = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Revoke a key. Its runs and its spending stay on record."""
+    """Revoke a key. Its runs and its spending stay on record.
+
+    Args:
+        key: The key's id, or the whole key.
+    """
     number = key.split("_")[1] if key.startswith("sw_") and key.count("_") == 2 else key
     if not _is_there(data, database):
         raise fail(f"there is no key {number!r}: `scenewright keys list` shows those that are")
@@ -270,7 +271,7 @@ def _is_there(data: Path | None, database: str | None) -> bool:
     from scenewright.service.core.private_files import sqlite_file
     from scenewright.service.core.settings import service_settings
 
-    file = sqlite_file(service_settings(**given(data=data, database=database)))
+    file = sqlite_file(service_settings(data=data, database=database))
     return file is None or file.exists()
 
 
@@ -282,7 +283,7 @@ def _with_keys(
     from scenewright.service.core.settings import service_settings
 
     async def called() -> T:
-        async with open_database(service_settings(**given(data=data, database=database))) as engine:
+        async with open_database(service_settings(data=data, database=database)) as engine:
             return await call(KeyStore(engine))
 
     return run_async(called())

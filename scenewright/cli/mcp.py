@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from scenewright.cli.console import debugging, run_async, stop_on_signal
-from scenewright.cli.options import given
 from scenewright.cli.serve import DatabaseOption, DataOption, ProfilesOption, check_profiles
 
 if TYPE_CHECKING:
@@ -46,8 +45,7 @@ def mcp(
     from scenewright.service.core.settings import service_settings
 
     profiles = tuple(profile) if profile else None
-    options = given(data=data, database=database, profiles=profiles)
-    run_async(_serve(service_settings(**options)))
+    run_async(_serve(service_settings(data=data, database=database, profiles=profiles)))
 
 
 async def _serve(settings: ServiceSettings) -> None:

@@ -28,28 +28,12 @@ _FAULTS = (
 def serve(
     host: options.Host = "127.0.0.1",
     port: options.Port = 8765,
-    requests_per_minute: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Most requests of one API key in any 60 s; others get status 429."
-        ),
-    ] = None,
-    tokens_per_minute: Annotated[
-        int | None,
-        typer.Option(min=1, help="Most tokens of one API key in any 60 s, input and output."),
-    ] = None,
-    window: Annotated[
-        float, typer.Option(min=0.1, max=60, help="Seconds over which the limits are counted.")
-    ] = 60.0,
-    concurrent: Annotated[
-        int | None, typer.Option(min=1, help="Most concurrent requests of one API key.")
-    ] = None,
-    latency: Annotated[
-        float, typer.Option(min=0, help="Least seconds that an answer takes.")
-    ] = 0.2,
-    jitter: Annotated[
-        float, typer.Option(min=0, help="Latency varies uniformly by up to this many seconds.")
-    ] = 0.0,
+    requests_per_minute: options.OptionalPositive = None,
+    tokens_per_minute: options.OptionalPositive = None,
+    window: Annotated[float, typer.Option(min=0.1, max=60)] = 60.0,
+    concurrent: options.OptionalPositive = None,
+    latency: Annotated[float, typer.Option(min=0)] = 0.2,
+    jitter: Annotated[float, typer.Option(min=0)] = 0.0,
     fault: Annotated[
         list[str] | None,
         typer.Option(
@@ -58,67 +42,15 @@ def serve(
             f"KIND is one of {_FAULTS}.",
         ),
     ] = None,
-    swap: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODEL=OTHER@N:NAME",
-            help="After N requests for MODEL the model OTHER answers in its place and gives NAME "
-            "as the served model; without :NAME it gives MODEL as before. Can be given several "
-            "times.",
-        ),
-    ] = None,
-    quirk: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KIND",
-            help="Behaviour of compatible servers that differs from the provider's: string_choice, "
-            "loose_choice, no_tools, fenced_tokens, no_pictures or endless; can be given again.",
-        ),
-    ] = None,
-    like: Annotated[
-        str,
-        typer.Option(
-            metavar="SERVER",
-            help="Answer with the odd replies of a compatible server, one after another: "
-            "openrouter, lmstudio, ollama, vllm, llamacpp, litellm or localai.",
-        ),
-    ] = "",
-    shape: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="The one odd reply to give to every request, such as sign-in-page; a wrong NAME "
-            "lists all of them.",
-        ),
-    ] = "",
-    lenient: Annotated[
-        bool,
-        typer.Option(
-            "--lenient",
-            help="Refuse nothing that the providers refuse: any model with a name like theirs, "
-            "and any parameter.",
-        ),
-    ] = False,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=MODEL",
-            help="A further model NAME, for which the mock's MODEL answers; can be given again.",
-        ),
-    ] = None,
-    tokens_per_second: Annotated[
-        float | None,
-        typer.Option(min=0.01, help="Tokens that a model writes in a second, after the latency."),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the faults: the same requests fail each time.")
-    ] = 0,
-    allow_remote: Annotated[
-        bool,
-        typer.Option(
-            "--allow-remote", help="Also listen on addresses that other machines can reach."
-        ),
-    ] = False,
+    swap: list[str] | None = None,
+    quirk: list[str] | None = None,
+    like: str = "",
+    shape: str = "",
+    lenient: bool = False,
+    model: list[str] | None = None,
+    tokens_per_second: Annotated[float | None, typer.Option(min=0.01)] = None,
+    seed: int = 0,
+    allow_remote: bool = False,
 ) -> None:
     """Serve the miniature's models behind the providers' formats until Ctrl-C.
 
@@ -140,6 +72,31 @@ def serve(
 
     With one of the last two running, `scenewright doctor ACCOUNT` shows what a user would read of
     such a server (docs/mock-providers.md).
+
+    Args:
+        requests_per_minute: Most requests of one API key in any 60 s; others get status 429.
+        tokens_per_minute: Most tokens of one API key in any 60 s, input and output.
+        window: Seconds over which the limits are counted.
+        concurrent: Most concurrent requests of one API key.
+        latency: Least seconds that an answer takes.
+        jitter: Latency varies uniformly by up to this many seconds.
+        swap (MODEL=OTHER@N:NAME): After N requests for MODEL the model OTHER answers in its place
+            and gives NAME as the served model; without :NAME it gives MODEL as before. Can be given
+            several times.
+        quirk (KIND): Behaviour of compatible servers that differs from the provider's:
+            string_choice, loose_choice, no_tools, fenced_tokens, no_pictures or endless; can be
+            given again.
+        like (SERVER): Answer with the odd replies of a compatible server, one after another:
+            openrouter, lmstudio, ollama, vllm, llamacpp, litellm or localai.
+        shape (NAME): The one odd reply to give to every request, such as sign-in-page; a wrong NAME
+            lists all of them.
+        lenient: Refuse nothing that the providers refuse: any model with a name like theirs, and
+            any parameter.
+        model (NAME=MODEL): A further model NAME, for which the mock's MODEL answers; can be given
+            again.
+        tokens_per_second: Tokens that a model writes in a second, after the latency.
+        seed: Seed of the faults: the same requests fail each time.
+        allow_remote: Also listen on addresses that other machines can reach.
     """
     if not (allow_remote or is_loopback(host)):
         raise fail(

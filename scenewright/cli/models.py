@@ -39,19 +39,16 @@ _AGAIN = "Fetched files stay: the same command goes on from there."
 
 @app.command(name="list")
 def list_(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[PROFILE]",
-            help="A profile, or a model as diffusers:OWNER/NAME, local:OWNER/NAME (a judge) or "
-            "transformers:OWNER/NAME (a detector); by default all profiles.",
-        ),
-    ] = None,
+    name: Annotated[str | None, typer.Argument()] = None,
     as_json: options.Json = False,
 ) -> None:
     """Show which models are on this machine: repository, part, size, licence, and what is missing.
 
     Below each profile: about how much memory drawing needs. Uses no network.
+
+    Args:
+        name ([PROFILE]): A profile, or a model as diffusers:OWNER/NAME, local:OWNER/NAME (a judge)
+            or transformers:OWNER/NAME (a detector); by default all profiles.
     """
     from scenewright.config.settings import load_profiles
     from scenewright.providers.hub.cache import cache_folder, survey
@@ -80,14 +77,7 @@ def list_(
 @app.command()
 @resumable(_AGAIN)
 def pull(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="PROFILE",
-            help="A profile, or a model as diffusers:OWNER/NAME, local:OWNER/NAME (a judge) or "
-            "transformers:OWNER/NAME (a detector).",
-        ),
-    ],
+    name: str,
     yes: options.NoQuestion = False,
     dry_run: options.DryRun = False,
     as_json: options.Json = False,
@@ -98,6 +88,10 @@ def pull(
     here before; damaged ones are fetched again. After an interruption the same command goes on
     where it stopped. Exit codes: 0 all is here and whole; 2 wrong input; 3 could not be fetched;
     130 interrupted.
+
+    Args:
+        name (PROFILE): A profile, or a model as diffusers:OWNER/NAME, local:OWNER/NAME (a judge) or
+            transformers:OWNER/NAME (a detector).
     """
     from scenewright.providers.hub.pull import bytes_left, check_disk, plan_of
     from scenewright.providers.hub.pull import pull as fetch

@@ -19,15 +19,7 @@ _SECONDS = 20.0
 
 
 def update(
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="FILE|URL",
-            help="A table of this form; by default that of the newest development.",
-            show_default=False,
-        ),
-    ] = None,
+    source: Annotated[str | None, typer.Option("--from")] = None,
     as_json: options.Json = False,
 ) -> Exit:
     """Fetch a newer table of facts about models: abilities, limits, prices, and when they end.
@@ -36,6 +28,9 @@ def update(
     that copy and the package's own table is used from then on; `scenewright doctor` says which.
 
     Exit codes: 0 the copy is the table, or is as new; 2 wrong input; 3 it cannot be had or used.
+
+    Args:
+        source (FILE|URL): A table of this form; by default that of the newest development.
     """
     from scenewright.providers.model_facts import (
         UPDATE_URL,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,26 +15,30 @@ from scenewright.cli.console import (
     Exit,
     debugging,
     fail,
-    give,
     note,
     print_json,
     print_table,
     run_and_free,
     run_async,
     say,
-    split_list,
 )
 from scenewright.cli.progress import each_picture, show_progress
+from scenewright.evals.reporting.words import count
+from scenewright.evals.reporting.words import score as number
 
 if TYPE_CHECKING:
-    from scenewright.core.ports.vision import Detector, RealismScorer
-    from scenewright.evals.human_ratings.object_analysis import Group, Raters
     from scenewright.evals.human_ratings.rated_objects import RatedObject
+<<<<<<< HEAD
     from scenewright.evals.statistics.figures import Figure
     from scenewright.evals.studies.olip.evaluation import Evaluation, Selected
     from scenewright.evals.studies.olip.scores_file import ScoresFile
     from scenewright.evals.studies.olip.training import Ablation, Prepared
     from scenewright.tools.vision.realism.blip import BlipEncoder
+=======
+    from scenewright.evals.studies.olip.evaluation import Evaluation
+    from scenewright.evals.studies.olip.training import Prepared
+    from scenewright.tools.vision.realism.olip import BlipEncoder
+>>>>>>> main
     from scenewright.tools.vision.realism.olip_training import Epoch
     from scenewright.tools.vision.realism.pictures import PictureRealism
 
@@ -85,33 +89,12 @@ _AGAIN = "Finished work is kept: the same command goes on from there."
 
 @app.command()
 def score(
-    images: Annotated[
-        list[Path], typer.Argument(metavar="IMAGE...", help="Picture files.", show_default=False)
-    ],
-    scorer: Annotated[
-        str,
-        typer.Option(
-            "--scorer",
-            "-s",
-            metavar="KIND:MODEL",
-            help="Scorer: olip:FOLDER_OR_OWNER/NAME, vlm:ACCOUNT:MODEL, clip:MODEL, "
-            "blip:MODEL, vqa:JUDGE, judge:JUDGE (docs/realism.md).",
-        ),
-    ] = "olip:miniature/olip-a",
+    images: list[Path],
+    scorer: Annotated[str, typer.Option("--scorer", "-s")] = "olip:miniature/olip-a",
     detector: options.Detector = "miniature",
     labels: options.Labels = None,
-    most: Annotated[
-        int, typer.Option(min=1, help="Score a picture by this many of its largest objects.")
-    ] = 5,
-    json_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--json",
-            metavar="FILE",
-            help="Write the scores here, one JSON line a picture; - is standard output, where "
-            "nothing else is then printed.",
-        ),
-    ] = None,
+    most: options.Positive = 5,
+    json_file: Annotated[Path | None, typer.Option("--json")] = None,
     quiet: options.Quiet = False,
 ) -> Exit:
     """Score the realism of the objects in pictures: shape and texture from 1 to 5.
@@ -128,19 +111,38 @@ def score(
 
     Exit codes: 0 scored; 2 wrong input; 3 could not run, or a picture could not be scored (the
     others still are).
+
+    Args:
+        images (IMAGE...): Picture files.
+        scorer (KIND:MODEL): Scorer: olip:FOLDER_OR_OWNER/NAME, vlm:ACCOUNT:MODEL, clip:MODEL,
+            blip:MODEL, vqa:JUDGE, judge:JUDGE (docs/realism.md).
+        most: Score a picture by this many of its largest objects.
+        json_file (FILE): Write the scores here, one JSON line a picture; - is standard output,
+            where nothing else is then printed.
     """
+    from scenewright.core.images import ImageError, hash_of_image, load_image
     from scenewright.core.ports.vision import DetectionError, RealismError
     from scenewright.evals.studies.olip.scores_file import ScoresFile
     from scenewright.runs.model_factory.local_models import cached_detector_of
     from scenewright.runs.model_factory.realism_scorers import scorer_of
+    from scenewright.tools.vision.realism.pictures import picture_realism
 
-    names = split_list(labels)
-    if labels is not None and not names:
-        raise fail("--labels names no class: write for example --labels dog,ball")
+    names = options.label_names(labels)
+
+    async def score_picture(path: Path) -> tuple[Path, PictureRealism]:
+        picture = await asyncio.to_thread(load_image, path)
+        digest = await asyncio.to_thread(hash_of_image, picture)
+        found = file.known(digest, most)
+        if found is None:
+            found = await picture_realism(picture, finder, model, labels=names, most=most)
+            file.add(path, picture.size, digest, found)
+        return path, found
+
+    errors = (DetectionError, RealismError, ImageError)
     try:
-        models = scorer_of(scorer), cached_detector_of(detector or "miniature")
-        file = ScoresFile.of(json_file, *models, names)
-        scored, failed = run_and_free(_scored(images, *models, names, most, file, quiet))
+        model, finder = scorer_of(scorer), cached_detector_of(detector or "miniature")
+        file = ScoresFile.of(json_file, model, finder, names)
+        scored, failed = run_and_free(each_picture(images, score_picture, errors, quiet))
     except (DetectionError, RealismError) as error:
         if debugging():
             raise
@@ -148,70 +150,32 @@ def score(
     for at, (path, found) in enumerate(scored if not file.is_output else ()):
         if len(images) > 1:
             say(f"{chr(10) if at else ''}{path}", "bold underline")
-        _print_scores(found)
+        rows = []
+        for place, (item, realism) in enumerate(found.objects):
+            box = " ".join(str(round(value)) for value in item.box)
+            remark = realism.reason or ("" if place < found.most else "not among the largest")
+            scores = (realism.shape, realism.texture, realism.average)
+            rows.append((item.name, box, *(number(value, 2) for value in scores), remark))
+        print_table(("object", "box", "shape", "texture", "OcR", "note"), rows)
+        if rows:
+            say("")
+        if found.ocr is None:
+            say(f"no realism: {found.reason}")
+            continue
+        say(
+            f"realism {number(found.ocr, 2)} of 5 (shape {number(found.shape, 2)}, texture "
+            f"{number(found.texture, 2)}) by the largest "
+            f"{count(min(found.most, len(found.objects)), 'object')}; "
+            f"{found.found - len(found.objects)} left out"
+        )
     return Exit.FAILED if failed else Exit.OK
-
-
-async def _scored(
-    images: Sequence[Path],
-    scorer: RealismScorer,
-    detector: Detector,
-    labels: Sequence[str],
-    most: int,
-    file: ScoresFile,
-    quiet: bool,
-) -> tuple[list[tuple[Path, PictureRealism]], int]:
-    """Return the scored pictures, and how many could not be."""
-    from scenewright.core.images import ImageError, hash_of_image, load_image
-    from scenewright.core.ports.vision import DetectionError, RealismError
-    from scenewright.tools.vision.realism.pictures import picture_realism
-
-    async def scored(path: Path) -> tuple[Path, PictureRealism]:
-        picture = await asyncio.to_thread(load_image, path)
-        digest = await asyncio.to_thread(hash_of_image, picture)
-        found = file.known(digest, most)
-        if found is None:
-            found = await picture_realism(
-                picture, detector, scorer, labels=tuple(labels), most=most
-            )
-            file.add(path, picture.size, digest, found)
-        return path, found
-
-    return await each_picture(images, scored, (DetectionError, RealismError, ImageError), quiet)
-
-
-def _print_scores(found: PictureRealism) -> None:
-    from scenewright.runs.report import words
-
-    rows = []
-    for place, (item, realism) in enumerate(found.objects):
-        box = " ".join(str(round(value)) for value in item.box)
-        remark = realism.reason or ("" if place < found.most else "not among the largest")
-        scores = (realism.shape, realism.texture, realism.average)
-        rows.append((item.name, box, *map(_score, scores), remark))
-    print_table(("object", "box", "shape", "texture", "OcR", "note"), rows)
-    if rows:
-        say("")
-    if found.ocr is None:
-        say(f"no realism: {found.reason}")
-        return
-    largest = words.count(min(found.most, len(found.objects)), "object")
-    say(
-        f"realism {_score(found.ocr)} of 5 (shape {_score(found.shape)}, texture "
-        f"{_score(found.texture)}) by the largest {largest}; "
-        f"{found.found - len(found.objects)} left out"
-    )
-
-
-def _score(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
 
 
 @app.command()
 @resumable(_AGAIN)
 def train(
     rated: SetArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the heads.")],
+    out: Path,
     encoder: EncoderOption = "miniature",
     epochs: EpochsOption = 60,
     batch: BatchOption = 64,
@@ -219,12 +183,7 @@ def train(
     patience: PatienceOption = 10,
     widths: WidthsOption = "1024,768,384",
     heads: HeadsOption = 8,
-    literal: Annotated[
-        bool,
-        typer.Option(
-            "--literal", help="Attention as the paper writes it, which ignores the full image."
-        ),
-    ] = False,
+    literal: bool = False,
     seed: options.Seed = 0,
     work: WorkOption = None,
     device: options.Device = "auto",
@@ -244,6 +203,10 @@ def train(
       scenewright object-realism train rated/ olip/ --encoder Salesforce/blip-itm-base-coco
 
     Exit codes: 0 trained; 2 wrong input; 3 could not run; 130 interrupted.
+
+    Args:
+        out: Folder of the heads.
+        literal: Attention as the paper writes it, which ignores the full image.
     """
     from scenewright.evals.studies.olip.evaluation import floors
     from scenewright.evals.studies.olip.training import evaluate_heads, fit, training_report
@@ -251,14 +214,15 @@ def train(
     from scenewright.tools.vision.realism.olip_files import REPORT, save_olip
     from scenewright.tools.vision.realism.olip_training import TrainingOptions
 
-    blip = _encoder(encoder, device)
-    options = TrainingOptions(epochs=epochs, batch=batch, rate=rate, patience=patience, seed=seed)
+    layers = options.whole_numbers("--widths", widths, 1, "1024,768,384")
+    blip = open_encoder(encoder, device)
+    plan = TrainingOptions(epochs=epochs, batch=batch, rate=rate, patience=patience, seed=seed)
     kept = work or out / ".work"
-    prepared = _prepared(rated, blip, kept, seed, quiet)
+    prepared = compute_features(rated, blip, kept, seed, quiet)
     config = OlipConfig(
         embedding=prepared.features.full.shape[1],
         heads=heads,
-        widths=_widths(widths),
+        widths=layers,
         residual=not literal,
     )
     with show_progress("epoch", quiet) as show:
@@ -267,14 +231,12 @@ def train(
             losses = f"loss {epoch.loss:.4f}  validation {epoch.validation:.4f}"
             show(epoch.number, epochs, more=losses)
 
-        trained = fit(
-            prepared, config, options, checkpoint=kept / "training.pt", on_epoch=epoch_ends
-        )
+        trained = fit(prepared, config, plan, checkpoint=kept / "training.pt", on_epoch=epoch_ends)
     rows = [
         evaluate_heads("OLIP", trained.model, prepared, seed=seed),
         *floors(prepared.part("test"), prepared.part("train"), seed=seed).values(),
     ]
-    report = training_report(trained, options, prepared, rows)
+    report = training_report(trained, plan, prepared, rows)
     save_olip(
         out,
         trained.model,
@@ -294,11 +256,9 @@ def train(
 @resumable(_AGAIN)
 def ablate(
     rated: SetArgument,
-    out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Folder for ablations.json and ablations.md.")
-    ],
+    out: Path,
     encoder: EncoderOption = "miniature",
-    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each variant.")] = 1,
+    seeds: options.Positive = 1,
     epochs: EpochsOption = 60,
     batch: BatchOption = 64,
     rate: RateOption = 1e-4,
@@ -318,6 +278,10 @@ def ablate(
     below them constant and random scores.
 
     Exit codes: 0 measured; 2 wrong input; 3 could not run; 130 interrupted.
+
+    Args:
+        out: Folder for ablations.json and ablations.md.
+        seeds: Trainings of each variant.
     """
     from scenewright.core.flushing import write_text
     from scenewright.evals.studies.olip import training
@@ -325,9 +289,9 @@ def ablate(
     from scenewright.tools.vision.realism.olip import OlipConfig
     from scenewright.tools.vision.realism.olip_training import TrainingOptions
 
-    blip = _encoder(encoder, device)
+    layers = options.whole_numbers("--widths", widths, 1, "1024,768,384")
     kept = work or out / ".work"
-    prepared = _prepared(rated, blip, kept, seed, quiet)
+    prepared = compute_features(rated, open_encoder(encoder, device), kept, seed, quiet)
 
     def begins(variant: str, number: int) -> None:
         if not quiet:
@@ -335,7 +299,7 @@ def ablate(
 
     rows = training.ablate(
         prepared,
-        OlipConfig(embedding=prepared.features.full.shape[1], heads=heads, widths=_widths(widths)),
+        OlipConfig(embedding=prepared.features.full.shape[1], heads=heads, widths=layers),
         TrainingOptions(epochs=epochs, batch=batch, rate=rate, patience=patience, seed=seed),
         seeds=range(seed, seed + seeds),
         work=kept / "ablations",
@@ -345,40 +309,27 @@ def ablate(
     content = [row.model_dump(mode="json") for row in rows]
     write_json(out / "ablations.json", content)
     write_text(out / "ablations.md", training.markdown(rows).rstrip())
-    give(as_json, content, _print_ablations, rows)
+    if as_json:
+        print_json(content)
+        return
+    lines = []
+    for row in rows:
+        joint = row.evaluation.columns["joint"]
+        worse = [figure.text() if figure else "" for figure in (row.worse_mae, row.worse_acc)]
+        measured = (joint.mae.text(), joint.acc.text(), joint.spearman.text())
+        lines.append((training.TITLES[row.variant], *measured, *worse))
+    heads_of = ("model design", "MAE ↓", "ACC ↑", "rank ↑", "MAE over full", "ACC under full")
+    print_table(heads_of, lines)
 
 
 @app.command()
 @resumable(_AGAIN)
 def evaluate(
     rated: SetArgument,
-    scorers: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SCORER...",
-            help="Scorers, as olip:FOLDER, vlm:ACCOUNT:MODEL:few-shot-crop-s5 or "
-            "few-shot:judge:local:miniature/judge-a (docs/realism.md).",
-        ),
-    ],
-    part: Annotated[
-        str,
-        typer.Option(
-            help="Part to measure on: test, validation, train, or all. Parts are those saved with "
-            "the heads; if no scorer was trained on the set, they are drawn as `train` does."
-        ),
-    ] = "test",
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Folder for evaluation.json and evaluation.md."),
-    ] = None,
-    overlap: Annotated[
-        bool,
-        typer.Option(
-            "--allow-overlap",
-            help="Also measure heads on pictures that they were trained on, or that may have been "
-            "used; the table says so.",
-        ),
-    ] = False,
+    scorers: list[str],
+    part: str = "test",
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    overlap: Annotated[bool, typer.Option("--allow-overlap")] = False,
     seed: options.Seed = 0,
     work: WorkOption = None,
     as_json: options.Json = False,
@@ -396,6 +347,15 @@ def evaluate(
       scenewright object-realism evaluate rated/ olip:olip/ few-shot:judge:local:miniature/judge-a
 
     Exit codes: 0 measured; 2 wrong input; 3 could not run; 130 interrupted.
+
+    Args:
+        scorers (SCORER...): Scorers, as olip:FOLDER, vlm:ACCOUNT:MODEL:few-shot-crop-s5 or
+            few-shot:judge:local:miniature/judge-a (docs/realism.md).
+        part: Part to measure on: test, validation, train, or all. Parts are those saved with the
+            heads; if no scorer was trained on the set, they are drawn as `train` does.
+        out: Folder for evaluation.json and evaluation.md.
+        overlap: Also measure heads on pictures that they were trained on, or that may have been
+            used; the table says so.
     """
     from scenewright.core.flushing import write_text
     from scenewright.evals.studies.olip.evaluation import markdown, seen_text
@@ -403,6 +363,7 @@ def evaluate(
     from scenewright.runs.folder import write_json
 
     kept = work or (out / ".work" if out is not None else None)
+    saved = "parts: as saved with the heads; --seed has no effect on them"
     with show_progress("objects scored", quiet) as show:
         rows = run_and_free(
             evaluate_scorers(
@@ -412,7 +373,7 @@ def evaluate(
                 seed,
                 kept,
                 allow=overlap,
-                saved=lambda: None if quiet else note(_SAVED_PARTS),
+                saved=lambda: None if quiet else note(saved),
                 scored=show,
             )
         )
@@ -430,17 +391,18 @@ def evaluate(
                 say(f"{row.name}{text}")
 
 
-_SAVED_PARTS = "parts: as saved with the heads; --seed has no effect on them"
-
-
-def _prepared(rated: Path, blip: BlipEncoder, kept: Path, seed: int, quiet: bool) -> Prepared:
+def compute_features(
+    rated: Path, blip: BlipEncoder, kept: Path, seed: int, quiet: bool
+) -> Prepared:
+    """Return the set with the encoder's features, which are stored in ``kept``."""
     from scenewright.evals.studies.olip.training import prepare
 
     with show_progress("features of objects", quiet) as show:
         return run_async(prepare(rated, blip, cache=kept / "features", seed=seed, on_features=show))
 
 
-def _encoder(name: str, device: str) -> BlipEncoder:
+def open_encoder(name: str, device: str) -> BlipEncoder:
+    """Return the frozen BLIP of ``--encoder``."""
     from scenewright.core.ports.vision import RealismError
     from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
     from scenewright.tools.vision.realism.blip import BlipEncoder
@@ -454,18 +416,6 @@ def _encoder(name: str, device: str) -> BlipEncoder:
             "blip`, or name another with --encoder"
         )
     return BlipEncoder(folder, name="miniature/blip", device=device)
-
-
-def _widths(text: str) -> tuple[int, ...]:
-    from scenewright.core.ports.vision import RealismError
-
-    try:
-        found = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        found = ()
-    if not found or min(found) < 1:
-        raise RealismError(f"--widths {text!r}: write whole numbers, as in 1024,768,384")
-    return found
 
 
 _MEASURES = (("MAE ↓", "mae"), ("ACC ↑", "acc"), ("rank ↑", "spearman"))
@@ -482,20 +432,6 @@ def _print_evaluation(rows: Sequence[Evaluation]) -> None:
             cells = [getattr(row.columns[column], field).text() for column in COLUMNS]
             lines.append((head, name, *cells, end))
     print_table(("method", "", *COLUMNS, "unscored"), lines)
-
-
-def _print_ablations(rows: Sequence[Ablation]) -> None:
-    """Print Table 3b: the joint score, and how much worse than full OLIP."""
-    from scenewright.evals.studies.olip.training import TITLES
-
-    lines = []
-    for row in rows:
-        joint = row.evaluation.columns["joint"]
-        worse = [figure.text() if figure else "" for figure in (row.worse_mae, row.worse_acc)]
-        measured = (joint.mae.text(), joint.acc.text(), joint.spearman.text())
-        lines.append((TITLES[row.variant], *measured, *worse))
-    heads = ("model design", "MAE ↓", "ACC ↑", "rank ↑", "MAE over full", "ACC under full")
-    print_table(heads, lines)
 
 
 @app.command()
@@ -527,82 +463,66 @@ def analyse(rated: SetArgument, seed: options.Seed = 0, as_json: options.Json = 
             f"{rated} holds no objects: name a set of rated objects (docs/realism.md)"
         )
 
-    def apart() -> dict[str, dict[str, Group]]:
-        keys: dict[str, Callable[[RatedObject], str] | None] = {
-            "all": None,
-            "source": lambda o: o.source or "unknown",
-            "category": lambda o: o.category,
-        }
-        return {name: discrepancy(objects, by=by, seed=seed) for name, by in keys.items()}
-
-    parts: dict[str, tuple[Callable[[], Any], Callable[[Any], _Table]]] = {
-        "correlation": (lambda: image_correlations(objects, seed=seed), _correlation_table),
-        "salience": (lambda: select_ranks(objects, seed=seed), _salience_table),
-        "discrepancy": (apart, _discrepancy_table),
-        "raters": (lambda: raters(objects, seed=seed), _raters_table),
+    keys: dict[str, Callable[[RatedObject], str] | None] = {
+        "all": None,
+        "source": lambda o: o.source or "unknown",
+        "category": lambda o: o.category,
     }
-    data: dict[str, Any] = {"objects": len(objects), "left_out": {}}
-    for name, (work, table) in parts.items():
+    measures: dict[str, Callable[[], Any]] = {
+        "correlation": lambda: image_correlations(objects, seed=seed),
+        "salience": lambda: select_ranks(objects, seed=seed),
+        "discrepancy": lambda: {
+            name: discrepancy(objects, by=by, seed=seed) for name, by in keys.items()
+        },
+        "raters": lambda: raters(objects, seed=seed),
+    }
+    parts: dict[str, Any] = {}
+    left_out: dict[str, str] = {}
+    for name, measure in measures.items():
         try:
-            found = work()
+            parts[name] = measure()
         except RealismError as error:
-            data["left_out"][name] = str(error)
-            if not as_json:
-                say(f"{name}: {error}")
-            continue
-        data[name] = _plain(found)
-        if not as_json:
-            print_table(*table(found))
+            left_out[name] = str(error)
     if as_json:
-        print_json(data)
+        print_json({"objects": len(objects), "left_out": left_out, **parts})
+        return
+    for name in measures:
+        if name in left_out:
+            say(f"{name}: {left_out[name]}")
+        else:
+            print_table(*analysis_table(name, parts[name]))
 
 
-_Table = tuple[Sequence[str], Iterable[Sequence[str]]]
-"""Heads and rows."""
-
-
-def _plain(found: Any) -> Any:
-    if isinstance(found, Mapping):
-        return {key: _plain(value) for key, value in found.items()}
-    if isinstance(found, list):
-        return [_plain(value) for value in found]
-    return found.model_dump(mode="json")
-
-
-def _correlation_table(found: Mapping[str, Mapping[str, Figure]]) -> _Table:
-    aspects = ("shape", "texture", "joint")
-    return ("objects", *aspects, "n"), [
-        (row.replace("_", " "), *(figures[a].text(2) for a in aspects), str(figures["joint"].n))
-        for row, figures in found.items()
-    ]
-
-
-def _salience_table(found: Sequence[Selected]) -> _Table:
-    return ("objects", "MSE ↓", "R² ↑", "ranks by size"), [
-        (str(len(one.kept)), one.mse.text(2), one.r2.text(2),
-         ", ".join(map(str, one.kept)) or "none: a constant")
-        for one in found
-    ]  # fmt: skip
-
-
-def _discrepancy_table(found: Mapping[str, Mapping[str, Group]]) -> _Table:
-    return ("by", "", "0", "1", "2", "≥ 3", "share ≥ 2", "shape ~ texture"), [
-        (by if not at else "", name, *map(str, one.counts), one.high.text(2),
-         one.correlation.text(2))
-        for by, groups in found.items()
-        for at, (name, one) in enumerate(groups.items())
-    ]  # fmt: skip
-
-
-def _raters_table(found: Raters) -> _Table:
+def analysis_table(name: str, found: Any) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Return heads and rows of one part of :func:`analyse`."""
+    aspects = ("shape", "texture")
+    if name == "correlation":
+        return ("objects", *aspects, "joint", "n"), [
+            (row.replace("_", " "), *(figures[a].text(2) for a in (*aspects, "joint")),
+             str(figures["joint"].n))
+            for row, figures in found.items()
+        ]  # fmt: skip
+    if name == "salience":
+        return ("objects", "MSE ↓", "R² ↑", "ranks by size"), [
+            (str(len(one.kept)), one.mse.text(2), one.r2.text(2),
+             ", ".join(map(str, one.kept)) or "none: a constant")
+            for one in found
+        ]  # fmt: skip
+    if name == "discrepancy":
+        return ("by", "", "0", "1", "2", "≥ 3", "share ≥ 2", "shape ~ texture"), [
+            (by if not at else "", group, *map(str, one.counts), one.high.text(2),
+             one.correlation.text(2))
+            for by, groups in found.items()
+            for at, (group, one) in enumerate(groups.items())
+        ]  # fmt: skip
     figures = {
         "Cohen's κ": found.kappa,
         "κ, quadratic": found.weighted,
         "same score": found.same,
         "mean difference": found.distance,
     }
-    return ("two raters", "shape", "texture"), [
-        *((name, both["shape"].text(2), both["texture"].text(2)) for name, both in figures.items()),
+    return ("two raters", *aspects), [
+        *((title, *(both[a].text(2) for a in aspects)) for title, both in figures.items()),
         ("3 or more apart", found.reviewed.text(2), ""),
         ("of them seen by a third", str(found.third), ""),
     ]

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scenewright.cli.console import fail, split_list
 from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
     from scenewright.config.profiles import Profile
     from scenewright.config.settings import Settings
 
+Positive = Annotated[int, typer.Option(min=1)]
+OptionalPositive = Annotated[int | None, typer.Option(min=1)]
+Share = Annotated[float, typer.Option(min=0.0, max=1.0)]
+OptionalShare = Annotated[float | None, typer.Option(min=0.0, max=1.0)]
+OptionalAmount = Annotated[float | None, typer.Option(min=0.0)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, whatever it costs.")]
@@ -157,3 +164,36 @@ def answers_file(store: Path | None, out: Path | None = None) -> Path:
     if store is not None:
         return store
     return out / "answers.db" if out else Path(typer.get_app_dir("scenewright")) / "judges.db"
+
+
+def named_values(option: str, texts: Iterable[str], form: str, example: str) -> dict[str, str]:
+    """Return the names and values of an option such as ``--set NAME=VALUE``.
+
+    ``form`` and ``example`` are what the error of a text without both names.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise fail(f"{option} {text!r}: write {form}, such as {example}")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def whole_numbers(option: str, text: str, least: int, example: str) -> tuple[int, ...]:
+    """Return the numbers, from ``least``, of an option that holds several with commas between."""
+    try:
+        numbers = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        numbers = ()
+    if not numbers or min(numbers) < least:
+        raise fail(f"{option} is {text!r}: write whole numbers from {least}, such as {example}")
+    return numbers
+
+
+def label_names(labels: str | None) -> tuple[str, ...]:
+    """Return the classes of ``--labels``; the command ends where it names none."""
+    names = split_list(labels)
+    if labels is not None and not names:
+        raise fail("--labels names no class: write for example --labels dog,ball")
+    return names

@@ -41,76 +41,41 @@ if TYPE_CHECKING:
 
 
 def parse(
-    scene: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SCENE",
-            help="A sentence, triplets ('red ball on table; dog left of table'), a file of any "
-            "format, or - for standard input.",
-        ),
-    ] = None,
-    caption: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Read this caption as a sentence, even if it reads as triplets; - for "
-            "standard input.",
-        ),
-    ] = None,
-    image: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Read this image instead.")
-    ] = None,
-    reader: Annotated[
-        str | None,
-        typer.Option(
-            "--with",
-            metavar="READER",
-            help="Parser of a sentence: llm (the profile's chat; default where it has one) or "
-            "rules (offline, English); of an image: llm (likewise) or judges, which know only the "
-            "miniature world.",
-        ),
-    ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            "--profile",
-            "-p",
-            help="Profile whose language model (its chat) or judges read, and whose protocol and "
-            "wrong options make the questions; by default that of your settings.",
-        ),
-    ] = None,
-    boxes: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Detections in the image, between which the llm finds the relations: a JSON list "
-            "of objects with a name and a box (xmin, ymin, xmax, ymax in pixels).",
-        ),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FORMAT",
-            help="Print the scene in this format: json, megasg, sg2im, visual-genome, triplets, "
-            "networkx.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write to this file instead (with --to).")
-    ] = None,
-    facts: Annotated[bool, typer.Option("--facts", help="Show the question of each fact.")] = False,
-    protocol: Annotated[
-        str | None,
-        typer.Option(
-            help="Protocol of the questions: grounded or scene-bench; by default the profile's."
-        ),
-    ] = None,
+    scene: Annotated[str | None, typer.Argument()] = None,
+    caption: str | None = None,
+    image: Path | None = None,
+    reader: Annotated[str | None, typer.Option("--with")] = None,
+    profile: Annotated[str | None, typer.Option("--profile", "-p")] = None,
+    boxes: Path | None = None,
+    to: str | None = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    facts: bool = False,
+    protocol: str | None = None,
     index: options.Index = None,
     as_json: options.Json = False,
 ) -> None:
     """Read a SCENE in any format, a caption or an image; show the scene graph, or convert it.
 
     Exit codes: 0 read; 2 wrong input; 3 could not run (a model failed or is missing).
+
+    Args:
+        scene (SCENE): A sentence, triplets ('red ball on table; dog left of table'), a file of any
+            format, or - for standard input.
+        caption (TEXT): Read this caption as a sentence, even if it reads as triplets; - for
+            standard input.
+        image (FILE): Read this image instead.
+        reader (READER): Parser of a sentence: llm (the profile's chat; default where it has one) or
+            rules (offline, English); of an image: llm (likewise) or judges, which know only the
+            miniature world.
+        profile: Profile whose language model (its chat) or judges read, and whose protocol and
+            wrong options make the questions; by default that of your settings.
+        boxes (FILE): Detections in the image, between which the llm finds the relations: a JSON
+            list of objects with a name and a box (xmin, ymin, xmax, ymax in pixels).
+        to (FORMAT): Print the scene in this format: json, megasg, sg2im, visual-genome, triplets,
+            networkx.
+        out: Write to this file instead (with --to).
+        facts: Show the question of each fact.
+        protocol: Protocol of the questions: grounded or scene-bench; by default the profile's.
     """
     from scenewright.core.formats import FormatWarning, dump_scene
 

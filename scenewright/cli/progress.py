@@ -191,6 +191,17 @@ def confirm_transfer(rest: int, as_json: bool) -> None:
 
 
 @contextmanager
+def show_status(doing: str) -> Iterator[Callable[[str], None]]:
+    """Show on a terminal that ``doing`` goes on; yield a callback that shows another text."""
+    where = console(stderr=True)
+    if not where.is_terminal:
+        yield lambda text: None
+        return
+    with where.status(doing) as status:
+        yield status.update
+
+
+@contextmanager
 def show_transfer(rest: int | None, size: int | None) -> Iterator[PullCallbacks]:
     """Yield callbacks that show a transfer.
 

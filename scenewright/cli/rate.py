@@ -62,34 +62,14 @@ _AGAIN = "Nothing is lost: start it again."
 @app.command()
 @resumable(_AGAIN)
 def make(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="EVAL",
-            help="Folder of an evaluation; or a folder with one subfolder an arm; or a CSV file "
-            "with the columns item, arm, image, prompt, original and facts.",
-        ),
-    ],
-    kind: Annotated[
-        str,
-        typer.Option(
-            "--kind",
-            "-k",
-            help="choice: one of several arms; facts: yes, no or cannot tell for each fact; "
-            "score: 1 to 5.",
-        ),
-    ] = "choice",
+    source: Path,
+    kind: Annotated[str, typer.Option("--kind", "-k")] = "choice",
     arms: ArmsOption = None,
-    n: Annotated[int | None, typer.Option("--n", "-n", min=1, help="Tasks; default all.")] = None,
+    n: Annotated[int | None, typer.Option("--n", "-n", min=1)] = None,
     seed: options.Seed = 0,
-    repeats: Annotated[
-        float,
-        typer.Option(min=0.0, max=1.0, help="Share of the tasks that every rater gets twice."),
-    ] = 0.05,
+    repeats: options.Share = 0.05,
     question: QuestionOption = "",
-    scale: Annotated[
-        str, typer.Option(metavar="LOW,HIGH", help="Meanings of 1 and 5.")
-    ] = "not at all,completely",
+    scale: str = "not at all,completely",
     name: TitleOption = "Rating pictures",
     side: SideOption = None,
     out: OutOption = Path("ratings"),
@@ -108,6 +88,15 @@ def make(
       scenewright rate make evals/mine --kind facts --n 200 --out ratings-facts
 
     Exit codes: 0 the study is made; 2 wrong input; 3 could not run; 130 interrupted.
+
+    Args:
+        source (EVAL): Folder of an evaluation; or a folder with one subfolder an arm; or a CSV file
+            with the columns item, arm, image, prompt, original and facts.
+        kind: choice: one of several arms; facts: yes, no or cannot tell for each fact; score: 1 to
+            5.
+        n: Tasks; default all.
+        repeats: Share of the tasks that every rater gets twice.
+        scale (LOW,HIGH): Meanings of 1 and 5.
     """
     from scenewright.evals.human_ratings.making import RatingStudySpec, make_study
     from scenewright.evals.human_ratings.sources import read_source
@@ -143,39 +132,17 @@ def make(
 @app.command()
 @resumable(_AGAIN)
 def objects(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SOURCE",
-            help="With --detector the folder of an evaluation, a folder with one subfolder an "
-            "arm, or a CSV file; otherwise a JSON or COCO file of detections, or a set of rated "
-            "objects, whose ratings are ignored.",
-        ),
-    ],
+    source: Path,
     detector: options.Detector = None,
     labels: options.Labels = None,
-    images: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the pictures of a file of detections; default its own."),
-    ] = None,
+    images: Path | None = None,
     arms: ArmsOption = None,
-    n: Annotated[int | None, typer.Option("--n", "-n", min=1, help="Objects; default all.")] = None,
-    raters: Annotated[int, typer.Option(min=1, max=20, help="Raters of each object.")] = 2,
-    apart: Annotated[
-        int,
-        typer.Option(
-            min=1, max=5, help="Ask one more rater where two scores differ by this much; 5: never."
-        ),
-    ] = 3,
-    whole: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of the pictures also rated as a whole.")
-    ] = 0.0,
-    least_share: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Least share of the picture that a box covers.")
-    ] = 0.01,
-    least_score: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Least confidence of a detection.")
-    ] = 0.5,
+    n: Annotated[int | None, typer.Option("--n", "-n", min=1)] = None,
+    raters: Annotated[int, typer.Option(min=1, max=20)] = 2,
+    apart: Annotated[int, typer.Option(min=1, max=5)] = 3,
+    whole: options.Share = 0.0,
+    least_share: options.Share = 0.01,
+    least_score: options.Share = 0.5,
     seed: options.Seed = 0,
     question: QuestionOption = "",
     name: TitleOption = "Rating objects",
@@ -196,6 +163,18 @@ def objects(
       scenewright rate objects detections.json --images pictures --whole 0.1
 
     Exit codes: 0 the study is made; 2 wrong input; 3 could not run; 130 interrupted.
+
+    Args:
+        source: With --detector the folder of an evaluation, a folder with one subfolder an arm, or
+            a CSV file; otherwise a JSON or COCO file of detections, or a set of rated objects,
+            whose ratings are ignored.
+        images: Folder of the pictures of a file of detections; default its own.
+        n: Objects; default all.
+        raters: Raters of each object.
+        apart: Ask one more rater where two scores differ by this much; 5: never.
+        whole: Share of the pictures also rated as a whole.
+        least_share: Least share of the picture that a box covers.
+        least_score: Least confidence of a detection.
     """
     from scenewright.evals.human_ratings.making import ObjectStudySpec, make_object_study
     from scenewright.evals.human_ratings.study import Rule
@@ -317,14 +296,7 @@ def serve(
     folder: FolderArgument = Path("ratings"),
     host: options.Host = "127.0.0.1",
     port: options.Port = 8650,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="SCENEWRIGHT_RATE_TOKEN",
-            help="Token in the address that raters open; by default a new one is made if other "
-            "machines can reach the host.",
-        ),
-    ] = None,
+    token: Annotated[str | None, typer.Option(envvar="SCENEWRIGHT_RATE_TOKEN")] = None,
 ) -> None:
     """Serve the rating pages until Ctrl-C.
 
@@ -333,6 +305,10 @@ def serve(
     a name; ADDRESS?rater=NAME leads straight to the tasks.
 
     Exit codes: 0 ended; 2 wrong input; 3 could not run; 130 interrupted.
+
+    Args:
+        token: Token in the address that raters open; by default a new one is made if other machines
+            can reach the host.
     """
     from scenewright.evals.human_ratings.study import StudyFolder
 
@@ -354,10 +330,8 @@ async def _serve(folder: StudyFolder, host: str, port: int, token: str | None) -
 @app.command()
 def labels(
     folder: FolderArgument = Path("ratings"),
-    out: Annotated[Path, typer.Option("--out", "-o", help="CSV file to write.")] = Path(
-        "labels.csv"
-    ),
-    fewest: Annotated[int, typer.Option(min=1, help="Votes for yes or no that a label needs.")] = 1,
+    out: Annotated[Path, typer.Option("--out", "-o")] = Path("labels.csv"),
+    fewest: options.Positive = 1,
     as_json: options.Json = False,
 ) -> None:
     """Write the raters' majority for each fact as labels for `scenewright judges`.
@@ -371,6 +345,10 @@ def labels(
       scenewright judges calibrate -j local:miniature/judge-a --labels labels.csv
 
     Exit codes: 0 written; 2 wrong input; 3 could not run.
+
+    Args:
+        out: CSV file to write.
+        fewest: Votes for yes or no that a label needs.
     """
     from scenewright.evals.human_ratings.labels import write_labels
     from scenewright.evals.human_ratings.study import StudyFolder
@@ -391,44 +369,13 @@ def labels(
 
 @app.command()
 def report(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RATINGS", help="Folder of `rate make`, or a table of ratings (CSV)."
-        ),
-    ] = Path("ratings"),
-    evaluation: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[EVAL]", help="Evaluation whose metrics and panels are compared with people."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="Folder of the page, the JSON and the plots; default RATINGS/report.",
-        ),
-    ] = None,
-    lower: Annotated[
-        list[str] | None,
-        typer.Option(help="A metric for which lower is better; can be given several times."),
-    ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            "--kind", "-k", help="Kind of a table from elsewhere: choice, facts or score."
-        ),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            metavar="OURS=THEIRS[,…]",
-            help="Columns of such a table, as in rater=worker_id,value=answer.",
-        ),
-    ] = None,
-    resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = 1000,
+    source: Annotated[Path, typer.Argument()] = Path("ratings"),
+    evaluation: Annotated[Path | None, typer.Argument()] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    lower: list[str] | None = None,
+    kind: Annotated[str | None, typer.Option("--kind", "-k")] = None,
+    columns: str | None = None,
+    resamples: Annotated[int, typer.Option(min=2)] = 1000,
     seed: options.Seed = 0,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -443,6 +390,15 @@ def report(
         --columns rater=worker_id,item=item_id,arm=t2i_model,value=answer
 
     Exit codes: 0 written; 2 wrong input; 3 could not run; 130 interrupted.
+
+    Args:
+        source (RATINGS): Folder of `rate make`, or a table of ratings (CSV).
+        evaluation ([EVAL]): Evaluation whose metrics and panels are compared with people.
+        out: Folder of the page, the JSON and the plots; default RATINGS/report.
+        lower: A metric for which lower is better; can be given several times.
+        kind: Kind of a table from elsewhere: choice, facts or score.
+        columns (OURS=THEIRS[,…]): Columns of such a table, as in rater=worker_id,value=answer.
+        resamples: Bootstrap resamples.
     """
     from scenewright.evals.human_ratings.comparison import machine_of
     from scenewright.evals.human_ratings.object_report import object_report, write_object_report
@@ -631,20 +587,9 @@ def kind_named(text: str) -> Kind:
 @app.command()
 def export(
     folder: FolderArgument = Path("ratings"),
-    place: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[OUT]",
-            help="CSV file to write, or for a study of objects a folder; default ratings.csv.",
-        ),
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The same, as an option.")] = None,
-    fewest: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Ratings that an object needs; default all that its study asks for."
-        ),
-    ] = None,
+    place: Annotated[Path | None, typer.Argument()] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    fewest: options.OptionalPositive = None,
 ) -> None:
     """Write all ratings as CSV, one row a rating; or rated objects, to train and measure with.
 
@@ -658,6 +603,11 @@ def export(
       scenewright rate export ratings-objects rated
 
     Exit codes: 0 written; 2 wrong input; 3 could not run.
+
+    Args:
+        place ([OUT]): CSV file to write, or for a study of objects a folder; default ratings.csv.
+        out: The same, as an option.
+        fewest: Ratings that an object needs; default all that its study asks for.
     """
     from scenewright.evals.human_ratings.study import StudyFolder
     from scenewright.evals.human_ratings.table import ratings_of, write_csv

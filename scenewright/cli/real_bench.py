@@ -55,61 +55,17 @@ _SHOWN = 40
 @resumable("the same command goes on: answers are kept")
 def score(
     pictures: options.Pictures,
-    schema_file: Annotated[
-        Path,
-        typer.Option(
-            "--schema",
-            "-s",
-            metavar="FILE",
-            help="Schemas of the classes, JSON or TOML.",
-            show_default=False,
-        ),
-    ],
-    label: Annotated[
-        str | None,
-        typer.Option(
-            "--class",
-            "-c",
-            metavar="NAME",
-            help="Class of all pictures; default: each picture's folder.",
-        ),
-    ] = None,
+    schema_file: Annotated[Path, typer.Option("--schema", "-s", show_default=False)],
+    label: Annotated[str | None, typer.Option("--class", "-c")] = None,
     profile: options.ProfileName = None,
     judges: options.Judges = None,
     wording: WordingOption = None,
-    asking: Annotated[
-        Literal["waves", "together"] | None,
-        typer.Option(
-            help="waves (nothing more is asked about invisible parts) or together (one call); "
-            "default: the profile's."
-        ),
-    ] = None,
-    weighting: Annotated[
-        Literal["probability", "hard"],
-        typer.Option(help="Weight of answers in S_att: their probability, or hard as published."),
-    ] = "probability",
-    style: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Style scorer (`scenewright real-bench style train`); adds the combined score.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE.jsonl",
-            help="Rows of scores, which `scenewright real-bench filter` reads; with FILE.parquet "
-            "both FILE.parquet and FILE.jsonl.",
-        ),
-    ] = None,
-    store: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File of answers; default: in your settings folder."),
-    ] = None,
-    at_once: Annotated[int, typer.Option(min=1, help="Concurrent pictures.")] = 16,
+    asking: Literal["waves", "together"] | None = None,
+    weighting: Literal["probability", "hard"] = "probability",
+    style: Path | None = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    store: Path | None = None,
+    at_once: options.Positive = 16,
     limit_usd: options.LimitUsd = 5.0,
     yes: options.Yes = False,
     quiet: options.Quiet = False,
@@ -131,6 +87,19 @@ def score(
       scenewright real-bench score painted/ --schema kinds.toml --profile miniature
 
     Exit codes: 0 scored; 2 wrong input; 3 could not run; 4 some pictures have no score.
+
+    Args:
+        schema_file (FILE): Schemas of the classes, JSON or TOML.
+        label (NAME): Class of all pictures; default: each picture's folder.
+        asking: waves (nothing more is asked about invisible parts) or together (one call); default:
+            the profile's.
+        weighting: Weight of answers in S_att: their probability, or hard as published.
+        style (FOLDER): Style scorer (`scenewright real-bench style train`); adds the combined
+            score.
+        out (FILE.jsonl): Rows of scores, which `scenewright real-bench filter` reads; with
+            FILE.parquet both FILE.parquet and FILE.jsonl.
+        store (FILE): File of answers; default: in your settings folder.
+        at_once: Concurrent pictures.
     """
     rows = scored_rows(
         pictures,
@@ -239,17 +208,8 @@ def scored_rows(
 
 @app.command()
 def agree(
-    scores: Annotated[
-        Path, typer.Argument(metavar="SCORES", help="Rows of `scenewright real-bench score`.")
-    ],
-    labels: Annotated[
-        Path,
-        typer.Argument(
-            metavar="LABELS",
-            help="CSV or JSON lines: image and label (a number), or image, question and answer "
-            "(yes or no), one line a person.",
-        ),
-    ],
+    scores: Path,
+    labels: Path,
     as_json: options.Json = False,
 ) -> Exit:
     """Compare scores with people's labels: Spearman's and Kendall's rank correlations.
@@ -261,6 +221,11 @@ def agree(
       scenewright real-bench agree scores.jsonl people.csv
 
     Exit codes: 0 compared; 2 wrong input; 4 nothing to compare.
+
+    Args:
+        scores: Rows of `scenewright real-bench score`.
+        labels: CSV or JSON lines: image and label (a number), or image, question and answer (yes or
+            no), one line a person.
     """
     from scenewright.evals.studies.real.ranking import agreement, read_labels
     from scenewright.evals.studies.real.real_scorer import read_rows

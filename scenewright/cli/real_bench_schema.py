@@ -44,15 +44,8 @@ _ENDINGS = (".txt", ".md")
 @app.command()
 @resumable("the same command goes on: replies are kept")
 def make(
-    texts: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="TEXT...",
-            help="Text files CLASS.txt (or .md), folders of them, or JSON lines with name and "
-            "text.",
-        ),
-    ],
-    chat: Annotated[str, typer.Option(metavar="ACCOUNT:MODEL", help="Language model.")],
+    texts: list[Path],
+    chat: Annotated[str, typer.Option()],
     out: OutOption,
     existence: ExistenceOption = None,
     retry: options.Retry = False,
@@ -70,6 +63,11 @@ def make(
       scenewright real-bench schema make texts/ --chat openai:gpt-6-luna --out birds.json
 
     Exit codes: 0 made; 1 made, but some classes have none; 2 wrong input; 3 could not run.
+
+    Args:
+        texts (TEXT...): Text files CLASS.txt (or .md), folders of them, or JSON lines with name and
+            text.
+        chat (ACCOUNT:MODEL): Language model.
     """
     from scenewright.evals.annotation.panel_queries import text_model_of
     from scenewright.evals.store.ledger import Ledger
@@ -99,23 +97,21 @@ def make(
 
 @app.command()
 def cub(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="CUB_200_2011, or a set in its format.")
-    ],
+    folder: Path,
     out: OutOption,
-    share: Annotated[
-        float,
-        typer.Option(help="Least share of a class's pictures that an attribute is marked on."),
-    ] = 0.5,
-    certainty: Annotated[
-        int, typer.Option(min=1, max=4, help="Least certainty of a mark that counts.")
-    ] = 3,
+    share: float = 0.5,
+    certainty: Annotated[int, typer.Option(min=1, max=4)] = 3,
     existence: ExistenceOption = None,
     quiet: options.Quiet = False,
 ) -> Exit:
     """Make schemas from annotations in the format of CUB-200-2011.
 
     Exit codes: 0 made; 1 made, but some classes have none; 2 wrong input.
+
+    Args:
+        folder: CUB_200_2011, or a set in its format.
+        share: Least share of a class's pictures that an attribute is marked on.
+        certainty: Least certainty of a mark that counts.
     """
     from scenewright.evals.studies.real.schema import write_schemas
     from scenewright.evals.studies.real.schema_making import BIRD_EXISTENCE, cub_schemas
@@ -148,12 +144,15 @@ def cub(
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Schemas, JSON or TOML.")],
+    file: Path,
     as_json: options.Json = False,
 ) -> Exit:
     """Check a file of schemas and list every fault.
 
     Exit codes: 0 sound; 2 faults.
+
+    Args:
+        file: Schemas, JSON or TOML.
     """
     from scenewright.evals.studies.real.schema import AttributeSchema, check_schemas
 

@@ -42,34 +42,17 @@ ModelOption = Annotated[
 @app.command()
 @resumable("the same command goes on from the last checkpoint")
 def train(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SET",
-            help='A folder with the folders photo and illustration, or JSON lines {"image": …, '
-            '"label": "photo"}.',
-        ),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the scorer.")],
+    data: Path,
+    out: Annotated[Path, typer.Option("--out", "-o")],
     model: ModelOption = "openai/clip-vit-base-patch32",
-    photo: Annotated[str, typer.Option(help="Text of photos.")] = "a photo",
-    illustration: Annotated[str, typer.Option(help="Text of illustrations.")] = "an illustration",
-    rate: Annotated[
-        float | None, typer.Option(help="Learning rate; by default 5e-5, as published.")
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(min=2, help="Pictures in a step; by default 8.")
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the set; by default 5.")
-    ] = None,
-    held_out: Annotated[
-        float, typer.Option(help="Share held out for the test, if SET defines no parts.")
-    ] = 0.2,
+    photo: str = "a photo",
+    illustration: str = "an illustration",
+    rate: float | None = None,
+    batch: Annotated[int | None, typer.Option(min=2)] = None,
+    epochs: options.OptionalPositive = None,
+    held_out: float = 0.2,
     seed: options.Seed = 0,
-    save_seconds: Annotated[
-        float, typer.Option(min=1.0, help="Save a checkpoint at least this often, in seconds.")
-    ] = 120.0,
+    save_seconds: Annotated[float, typer.Option(min=1.0)] = 120.0,
     device: options.Device = "auto",
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -83,6 +66,18 @@ def train(
     `scenewright real-bench style train set --model miniature --out style`.
 
     Exit codes: 0 trained; 2 wrong input; 3 could not run; 130 interrupted.
+
+    Args:
+        data (SET): A folder with the folders photo and illustration, or JSON lines {"image": …,
+            "label": "photo"}.
+        out: Folder of the scorer.
+        photo: Text of photos.
+        illustration: Text of illustrations.
+        rate: Learning rate; by default 5e-5, as published.
+        batch: Pictures in a step; by default 8.
+        epochs: Passes over the set; by default 5.
+        held_out: Share held out for the test, if SET defines no parts.
+        save_seconds: Save a checkpoint at least this often, in seconds.
     """
     from pydantic import ValidationError
 
@@ -119,16 +114,9 @@ def train(
 def score(
     pictures: options.Pictures,
     model: ModelOption,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="JSON lines to write.")
-    ] = None,
-    store: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="File of stored scores, so that nothing is computed twice."
-        ),
-    ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Pictures in one pass.")] = 32,
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    store: Path | None = None,
+    batch: options.Positive = 32,
     device: options.Device = "auto",
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -136,6 +124,11 @@ def score(
     """Score pictures: P(photo), from 0 to 1.
 
     Exit codes: 0 scored; 2 wrong input; 3 could not run; 4 some pictures could not be read.
+
+    Args:
+        out (FILE): JSON lines to write.
+        store (FILE): File of stored scores, so that nothing is computed twice.
+        batch: Pictures in one pass.
     """
     from scenewright.core.flushing import write_text
     from scenewright.evals.studies.real.style import StyleError, StyleScorer
@@ -163,14 +156,18 @@ def score(
 @app.command()
 @resumable("the same command goes on")
 def paint(
-    out: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the set.")],
-    n: Annotated[int, typer.Option("--n", "-n", min=1, help="Pictures of each class.")] = 500,
+    out: Path,
+    n: Annotated[int, typer.Option("--n", "-n", min=1)] = 500,
     seed: options.Seed = 0,
 ) -> None:
     """Paint a set of the miniature world: paintings as photos, pencil drawings as illustrations.
 
     The same command continues an interrupted one. Exit codes: 0 painted; 2 wrong input; 3 could not
     run.
+
+    Args:
+        out (FOLDER): Folder of the set.
+        n: Pictures of each class.
     """
     from scenewright.evals.studies.real.style_training import paint_styles
 

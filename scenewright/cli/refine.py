@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -29,10 +29,12 @@ from scenewright.cli.console import (
 )
 from scenewright.cli.intents import ask_back, intent_lines, tell_intent, tell_read
 from scenewright.cli.options import chosen_profile
+from scenewright.cli.run_options import run_options, takes_run_options
 from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
-    from scenewright.config.profiles import Profile, SentenceReader
+    from scenewright.config.options import SentenceReader
+    from scenewright.config.profiles import Profile
     from scenewright.config.settings import Settings
     from scenewright.core.facts import ScoreCard
     from scenewright.core.scene import SceneGraph
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from scenewright.runs.plan import RunPlan
     from scenewright.runs.preview import RunPreview
     from scenewright.runs.reading import ReadScene, Sentence
-    from scenewright.runs.report.record import RunView
+    from scenewright.runs.record import RunRecord
 
 SceneArgument = Annotated[
     str,
@@ -50,14 +52,6 @@ SceneArgument = Annotated[
         "table; dog left of table'), a file of any format (`scenewright parse --help`), or - for "
         "standard input.",
         show_default=False,
-    ),
-]
-SelfReportOption = Annotated[
-    bool,
-    typer.Option(
-        "--self-report",
-        help="The judges of the loop report its result too, as in Scene-Bench's paper: the "
-        "score is too good and labelled a self-report.",
     ),
 ]
 
@@ -105,7 +99,8 @@ def read_argument(
 
 def sentence_reader(name: str | None) -> SentenceReader | None:
     """Return the parser of ``--with``; ``SettingsError`` for another name."""
-    from scenewright.config.profiles import SentenceReader, SettingsError
+    from scenewright.config.options import SentenceReader
+    from scenewright.config.profiles import SettingsError
 
     readers: tuple[SentenceReader, ...] = get_args(SentenceReader)
     if name is None or name in readers:
@@ -150,13 +145,12 @@ def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
 
 @resumable("The same command continues the run.")
 @option_groups(
-    Models="profile model strategy realism self_report reference_prompt noise on_model_change",
-    Limits="rounds patience max_images max_seconds max_usd yes max_work max_judge_calls "
-    "max_tool_calls",
-    Run="reader ask seed out fresh index show_plan",
-    Output="as_json quiet",
+    Run="profile model start mask out fresh index show_plan ask on_model_change",
+    Output="as_json quiet yes",
 )
+@takes_run_options()
 def refine(
+    context: typer.Context,
     scene: SceneArgument,
     profile: options.ProfileName = None,
     model: Annotated[
@@ -168,78 +162,20 @@ def refine(
             "diffusers:FOLDER_OR_OWNER/NAME with the judges of its kind.",
         ),
     ] = None,
-    rounds: options.Rounds = 3,
-    seed: options.Seed = 0,
+    start: Annotated[
+        Path | None, typer.Option(help="Picture to begin with instead of drawing one.")
+    ] = None,
+    mask: Annotated[
+        Path | None,
+        typer.Option(help="Mask of the size of --start: white where the picture may change."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The run folder; by default one below runs/.")
     ] = None,
-    strategy: Annotated[
-        str | None,
-        typer.Option(
-            "--strategy",
-            "-S",
-            help="How a round repairs (`scenewright strategies` lists them), or director for a "
-            "language model that decides with tools; by default the profile's.",
-        ),
-    ] = None,
-    realism: Annotated[
-        bool,
-        typer.Option(
-            "--realism",
-            help="Also judge how real each object looks (shape and texture), keep the more real "
-            "of equally correct pictures, and once nothing is missing draw the picture again "
-            "until every object looks real (with the profile's realism_repair: only the least "
-            "real object).",
-        ),
-    ] = False,
-    self_report: SelfReportOption = False,
-    patience: Annotated[
-        int,
-        typer.Option(
-            min=1, help="Stop after this many rounds in a row without a better candidate."
-        ),
-    ] = 2,
-    max_images: Annotated[
-        int | None, typer.Option(min=1, help="Most images drawn, references included.")
-    ] = None,
-    max_seconds: Annotated[
-        float | None, typer.Option(min=0.001, help="Begin no round after this many seconds.")
-    ] = None,
-    max_usd: options.MaxUsd = None,
-    yes: options.Yes = False,
-    max_work: Annotated[
-        float | None,
-        typer.Option(
-            min=0.001,
-            help="Begin no round after this much work of the denoiser, in full-picture steps.",
-        ),
-    ] = None,
-    max_judge_calls: Annotated[
-        int | None,
-        typer.Option(min=1, help="Begin no round after this many calls of judges."),
-    ] = None,
-    max_tool_calls: Annotated[
-        int, typer.Option(min=1, max=1000, help="Most tool calls of a director.")
-    ] = 24,
     index: options.Index = None,
-    reader: options.ReaderOption = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin a new run instead of continuing this one.")
     ] = False,
-    reference_prompt: Annotated[
-        Literal["missing", "scene"] | None,
-        typer.Option(
-            help="Compose the reference image from the missing graph alone (missing, as in the "
-            "paper) or as a part of the scene (scene); by default the profile's."
-        ),
-    ] = None,
-    noise: Annotated[
-        Literal["new", "same"] | None,
-        typer.Option(
-            help="Refine from new noise (new) or from that of the first picture (same); by "
-            "default the profile's."
-        ),
-    ] = None,
     on_model_change: Annotated[
         OnModelChange,
         typer.Option(
@@ -262,6 +198,7 @@ def refine(
             "terminal.",
         ),
     ] = False,
+    yes: options.Yes = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> Exit:
@@ -269,44 +206,32 @@ def refine(
 
     The same command continues an interrupted run, or shows the finished one.
     """
-    from scenewright.config.settings import replaced_profile
+    from scenewright.config.settings import drawing_profile
 
     if profile is not None and model is not None:
         raise fail("give --profile or --model: both name what draws")
     if fresh and out is not None and (out / "manifest.json").exists():
         raise fail(f"{out} already holds a run: name another folder, or leave out --fresh")
-    if strategy is not None:
-        _check_strategy(strategy)
-    chosen = replaced_profile(profile, model, reference_prompt=reference_prompt, noise=noise)
-    by = sentence_reader(reader)
+    choices = run_options(context)
+    if choices.strategy is not None:
+        _check_strategy(choices.strategy)
+    chosen = drawing_profile(profile, model)
+    by, max_usd = choices.reader, choices.budget.usd
     source = graph_or_sentence(scene, index, chosen, by)
     if not (quiet or show_plan):
         if not isinstance(source, str):
             note(scene_line(source))
         # Said before the imports and the loading, which take seconds.
         note(f"loading the models of profile {chosen.name}")
-    from scenewright.config.options import Budget
     from scenewright.runs.plan import plan_run
 
     plan_of = partial(
         plan_run,
         profile=chosen,
-        reader=by,
+        options=choices,
+        start=start,
+        mask=mask,
         out=out,
-        rounds=rounds,
-        seed=seed,
-        patience=patience,
-        strategy=strategy,
-        realism=realism,
-        self_report=self_report,
-        budget=Budget(
-            images=max_images,
-            seconds=max_seconds,
-            usd=max_usd,
-            work=max_work,
-            judge_calls=max_judge_calls,
-            tool_calls=max_tool_calls,
-        ),
         resume=not fresh,
         on_model_change=on_model_change,
     )
@@ -388,7 +313,7 @@ def carried_out(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
     """Execute a run with progress on standard error, print its result, and return the exit code."""
     from scenewright.cli.run_display import show_run_progress
     from scenewright.runs.api import execute
-    from scenewright.runs.report.record import read_run
+    from scenewright.runs.record import read_run
 
     with show_run_progress(console(stderr=True), quiet) as watcher:
         result = run_async(execute(plan, watcher))
@@ -398,7 +323,7 @@ def carried_out(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
     return code
 
 
-def show_run(view: RunView, page: Path | None, ids: bool = False) -> None:
+def show_run(view: RunRecord, page: Path | None, ids: bool = False) -> None:
     """Print a run's table and its result; with ``ids`` also the id of each fact."""
     from scenewright.cli.run_display import legend, print_result
 
@@ -411,7 +336,7 @@ def show_run(view: RunView, page: Path | None, ids: bool = False) -> None:
         where.print(legend(states, where))
 
 
-def prompt_warnings(view: RunView) -> list[str]:
+def prompt_warnings(view: RunRecord) -> list[str]:
     """Return a line for each prompt that is not by the profile's composer."""
     from scenewright.graphs.events import Composed
     from scenewright.runs.report import words
@@ -420,16 +345,16 @@ def prompt_warnings(view: RunView) -> list[str]:
         f"round {shown.index}: the {event.purpose}'s prompt is by {words.author(event)}: "
         f"{event.problem}"
         for shown in view.rounds
-        for event in shown.words
-        if isinstance(event, Composed) and event.problem
+        for event in shown.all(Composed)
+        if event.problem
     ]
 
 
-def run_json(view: RunView, page: Path | None, code: Exit) -> dict[str, Any]:
+def run_json(view: RunRecord, page: Path | None, code: Exit) -> dict[str, Any]:
     """Return a run as one JSON object."""
-    from scenewright.runs.records import load_run
+    from scenewright.runs.result import result_of
 
-    data = load_run(view.folder).model_dump(mode="json")
+    data = result_of(view).model_dump(mode="json")
     best = view.best
     kept = best.candidate if best is not None else None
     image = view.image_path(kept.image) if kept is not None else None
@@ -446,18 +371,15 @@ def run_json(view: RunView, page: Path | None, code: Exit) -> dict[str, Any]:
     }
 
 
+@takes_run_options("judges", "report_judges", "self_report", "realism", "protocol", "reader")
 def score(
+    context: typer.Context,
     image: Annotated[
         Path, typer.Argument(metavar="IMAGE", help="An image file.", show_default=False)
     ],
     scene: SceneArgument,
     profile: options.ProfileName = None,
     index: options.Index = None,
-    reader: options.ReaderOption = None,
-    realism: Annotated[
-        bool, typer.Option("--realism", help="Also judge how real each object looks.")
-    ] = False,
-    self_report: SelfReportOption = False,
     as_json: options.Json = False,
 ) -> Exit:
     """Ask the judges about every fact of SCENE in IMAGE."""
@@ -472,13 +394,17 @@ def score(
         )
         image, scene = Path(scene), str(image)
     picture = load_image(image)
-    settings, chosen = chosen_profile(profile)
-    read = read_argument(scene, index, chosen, settings, reader)
+    from scenewright.config.settings import profile_with
+
+    choices = run_options(context)
+    settings, named = chosen_profile(profile)
+    chosen = profile_with(named, choices, settings)
+    read = read_argument(scene, index, chosen, settings, choices.reader)
     tell_read(read)
     if not as_json:
         note(scene_line(read.scene))
         note("loading the judges")
-    found = run_async(ask(picture, read, chosen, realism=realism, self_report=self_report))
+    found = run_async(ask(picture, read, chosen, realism=choices.realism))
     code = exit_code(found.loop)
     if as_json:
         # The figures that scripts look for come before the cards in full.

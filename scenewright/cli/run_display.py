@@ -39,9 +39,8 @@ from scenewright.graphs.events import (
     ToolCalled,
     Warned,
 )
+from scenewright.runs.record import ROLES, RunRecord, Shown
 from scenewright.runs.report import words
-from scenewright.runs.report.parts import LOOP, realism_lines
-from scenewright.runs.report.record import ROLES, RunView, Shown
 
 if TYPE_CHECKING:
     from scenewright.core.facts import Answer, ScoreCard, Verdict
@@ -83,7 +82,7 @@ def _verdict(verdict: Verdict | None, console: Console, lacking: Shown = "pendin
     return mark(verdict.state, verdict.probability, console)
 
 
-def facts_table(view: RunView, console: Console, ids: bool = False) -> Table:
+def facts_table(view: RunRecord, console: Console, ids: bool = False) -> Table:
     """Return the loop's verdicts by fact and round.
 
     The last column has the report's verdicts of the kept round; with ``ids`` each fact's id
@@ -109,14 +108,14 @@ def facts_table(view: RunView, console: Console, ids: bool = False) -> Table:
     return table
 
 
-def result_lines(view: RunView, page: str = "") -> list[tuple[str, str]]:
+def result_lines(view: RunRecord, page: str = "") -> list[tuple[str, str]]:
     """Return the labels and texts of a result: verdict, scores, reason of the end, files."""
     card, asked, best = view.card("loop"), view.scenes[-1], view.best
     lines = [("result", words.verdict_line(card, asked.scene))]
     lines += [("", said) for said in words.beside_graph(card, asked.scene, asked.facts)]
     if best is not None and (said := words.changes_line(view.composed(best.index))):
         lines.append(("prompt", said))
-    for role, meaning in zip(ROLES, (LOOP, view.reporting.line), strict=True):
+    for role, meaning in zip(ROLES, (words.LOOP, view.reporting.line), strict=True):
         card = view.card(role)
         if card is None:
             continue
@@ -129,7 +128,7 @@ def result_lines(view: RunView, page: str = "") -> list[tuple[str, str]]:
     lines += [("note", text) for text in view.warnings]
     if view.reporting.kind == "none" and view.finished is not None:
         lines.append(("", view.reporting.line))
-    lines += realism_lines(view)
+    lines += words.realism_lines(view)
     lines += [("note", note) for note in view.reporting.notes]
     rounds = words.count(len(view.rounds), "round")
     spent = f"{words.count(view.images, 'image')} drawn, {words.duration(view.seconds)}"
@@ -179,7 +178,7 @@ def card_lines(score: Score) -> list[tuple[str, str]]:
     return lines + ([("note", mixed)] if mixed else [])
 
 
-def print_result(view: RunView, console: Console, page: str = "", ids: bool = False) -> None:
+def print_result(view: RunRecord, console: Console, page: str = "", ids: bool = False) -> None:
     """Print the table of facts by round and the lines of the result."""
     if view.rounds:
         console.print(facts_table(view, console, ids))

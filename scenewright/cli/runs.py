@@ -18,7 +18,7 @@ from scenewright.cli.refine import carried_out, exit_code, read_scene, run_json,
 if TYPE_CHECKING:
     from scenewright.core.facts import Fact
     from scenewright.graphs.events import Corrected, Edit
-    from scenewright.runs.report.record import RunView
+    from scenewright.runs.record import RunRecord
 
 
 RunArgument = Annotated[
@@ -29,43 +29,13 @@ RunArgument = Annotated[
 @resumable("The same command continues the run.")
 def edit(
     run_dir: RunArgument,
-    scene: Annotated[
-        str | None, typer.Option(help="The new scene, as text or a file: adds and removes facts.")
-    ] = None,
-    missing: Annotated[
-        str | None,
-        typer.Option(
-            help="The missing graph of the picture as you see it, as text or a file: anything you "
-            "add to the run's own is treated as missing, what you leave out as present."
-        ),
-    ] = None,
-    present: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FACT",
-            help="This fact holds in the picture: its id or its words, as `scenewright show` "
-            "prints them; can be given several times.",
-        ),
-    ] = None,
-    absent: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FACT", help="This fact does not hold in it; can be given several times."
-        ),
-    ] = None,
-    base: Annotated[
-        int | None,
-        typer.Option(
-            "--base",
-            "-b",
-            min=0,
-            help="Continue from the picture of this round; by default from the kept one.",
-        ),
-    ] = None,
+    scene: str | None = None,
+    missing: str | None = None,
+    present: list[str] | None = None,
+    absent: list[str] | None = None,
+    base: Annotated[int | None, typer.Option("--base", "-b", min=0)] = None,
     rounds: options.Rounds = 3,
-    note: Annotated[
-        str, typer.Option("--note", "-n", help="A comment, kept with the run.", show_default=False)
-    ] = "",
+    note: Annotated[str, typer.Option("--note", "-n")] = "",
     max_usd: options.MaxUsd = None,
     yes: options.Yes = False,
     as_json: options.Json = False,
@@ -80,11 +50,21 @@ def edit(
     For example, when the judges overlooked the dog and the scene lacks a hat:
 
         scenewright edit runs/20260101-0123456789 --present dog --scene "dog; hat on dog"
+
+    Args:
+        scene: The new scene, as text or a file: adds and removes facts.
+        missing: The missing graph of the picture as you see it, as text or a file: anything you add
+            to the run's own is treated as missing, what you leave out as present.
+        present (FACT): This fact holds in the picture: its id or its words, as `scenewright show`
+            prints them; can be given several times.
+        absent (FACT): This fact does not hold in it; can be given several times.
+        base: Continue from the picture of this round; by default from the kept one.
+        note: A comment, kept with the run.
     """
     from scenewright.cli.costs import agree_to_run
     from scenewright.graphs.events import Edit
     from scenewright.runs.plan import plan_again
-    from scenewright.runs.report.record import read_run
+    from scenewright.runs.record import read_run
 
     view = read_run(run_dir)
     asked = read_scene(scene) if scene is not None else None
@@ -134,7 +114,7 @@ def _verdicts(
     return corrected
 
 
-def _key(given: Edit, view: RunView) -> str:
+def _key(given: Edit, view: RunRecord) -> str:
     """Return the key of an edit: the newest one's if it is the same and its run was interrupted."""
     content = hashlib.sha256(given.model_dump_json().encode()).hexdigest()[:12]
     made = len(view.edits)
@@ -143,25 +123,22 @@ def _key(given: Edit, view: RunView) -> str:
 
 
 def open_run(
-    run_dir: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[RUN_DIR]", help="A run folder; by default the newest.", show_default=False
-        ),
-    ] = None,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open it; else only print its path.")
-    ] = True,
-    sheet: Annotated[
-        Path | None, typer.Option(help="Also write all rounds as one picture to this file.")
-    ] = None,
+    run_dir: Annotated[Path | None, typer.Argument()] = None,
+    browser: bool = True,
+    sheet: Path | None = None,
 ) -> None:
     """Write the page of a run, by default of the newest one, open it and print its path.
 
     The page of an unfinished run shows how far it has come.
+
+    Args:
+        run_dir ([RUN_DIR]): A run folder; by default the newest.
+        browser: Open it; else only print its path.
+        sheet: Also write all rounds as one picture to this file.
     """
     from scenewright.config.settings import load_settings
-    from scenewright.runs.report.render import contact_sheet, write_page
+    from scenewright.runs.report.contact_sheet import contact_sheet
+    from scenewright.runs.report.render import write_page
 
     if run_dir is None:
         runs = load_settings().runs
@@ -191,7 +168,7 @@ def newest_run(runs: Path) -> Path | None:
 def show(run_dir: RunArgument, as_json: options.Json = False) -> None:
     """Show the facts by round and the result of a run, and each fact's id for `edit`."""
     from scenewright.runs.folder import PAGE_FILE
-    from scenewright.runs.report.record import read_run
+    from scenewright.runs.record import read_run
 
     view = read_run(run_dir)
     found = run_dir / PAGE_FILE

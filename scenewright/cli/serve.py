@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenewright.cli import options
 from scenewright.cli.app import option_groups, resumable
 from scenewright.cli.console import (
     debugging,
@@ -24,7 +25,6 @@ from scenewright.cli.console import (
     say,
     stop_on_signal,
 )
-from scenewright.cli.options import given
 
 if TYPE_CHECKING:
     from scenewright.config.settings import Settings
@@ -74,31 +74,16 @@ def check_profiles(settings: ServiceSettings, base: Settings) -> None:
     Log="log_format",
 )
 def serve(
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on; public addresses require API keys.")
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
-    ] = None,
+    host: str | None = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535)] = None,
     data: DataOption = None,
     database: DatabaseOption = None,
     running: RunningOption = None,
-    work: Annotated[
-        bool | None,
-        typer.Option(
-            "--work/--no-work",
-            help="Execute runs in this process too; if not, `scenewright worker` does elsewhere.",
-        ),
-    ] = None,
-    queue: Annotated[int | None, typer.Option(min=1, help="Most runs that may wait.")] = None,
+    work: bool | None = None,
+    queue: options.OptionalPositive = None,
     profile: ProfilesOption = None,
-    keys: Annotated[
-        bool | None, typer.Option("--keys/--no-keys", help="Require API keys on loopback too.")
-    ] = None,
-    trusted_host: Annotated[
-        list[str] | None,
-        typer.Option(help="Another host name of this service, as a reverse proxy sends it."),
-    ] = None,
+    keys: bool | None = None,
+    trusted_host: list[str] | None = None,
     log_format: LogFormatOption = None,
 ) -> None:
     """Serve the API, the web pages and the routes of other tools until Ctrl-C.
@@ -112,13 +97,21 @@ def serve(
     the processes of `scenewright worker`.
 
     Every option is also an environment variable: SCENEWRIGHT_SERVICE_PORT=8080, for example.
+
+    Args:
+        host: Address to listen on; public addresses require API keys.
+        port: Port to listen on; 0 takes a free one.
+        work: Execute runs in this process too; if not, `scenewright worker` does elsewhere.
+        queue: Most runs that may wait.
+        keys: Require API keys on loopback too.
+        trusted_host: Another host name of this service, as a reverse proxy sends it.
     """
     # Loading creates no garbage; the server enables collection when it has started.
     gc.disable()
     from scenewright.service.core.observing.logs import set_up
     from scenewright.service.core.settings import check, service_settings
 
-    options = given(
+    settings = service_settings(
         host=host,
         port=port,
         data=data,
@@ -131,7 +124,6 @@ def serve(
         profiles=tuple(profile) if profile else None,
         trusted_hosts=tuple(trusted_host) if trusted_host else None,
     )
-    settings = service_settings(**options)
     # Settings that cannot work are refused before anything is loaded.
     check(settings)
     set_up(settings.log_format, debugging=debugging())
@@ -209,12 +201,7 @@ def worker(
     data: DataOption = None,
     database: DatabaseOption = None,
     running: RunningOption = None,
-    health_port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, help="Port of /healthz, /readyz and /metrics; by default none."
-        ),
-    ] = None,
+    health_port: Annotated[int | None, typer.Option(min=0, max=65535)] = None,
     log_format: LogFormatOption = None,
 ) -> None:
     """Run a background worker, which executes the runs of a service until Ctrl-C.
@@ -225,11 +212,14 @@ def worker(
     lets the current steps finish first, and leaves the runs to the other workers.
 
     Every option is also an environment variable: SCENEWRIGHT_SERVICE_DATABASE, for example.
+
+    Args:
+        health_port: Port of /healthz, /readyz and /metrics; by default none.
     """
     from scenewright.service.core.observing.logs import set_up
     from scenewright.service.core.settings import service_settings
 
-    options = given(
+    settings = service_settings(
         data=data,
         database=database,
         running=running,
@@ -237,7 +227,6 @@ def worker(
         health_port=health_port,
         work=True,
     )
-    settings = service_settings(**options)
     if not settings.shared:
         raise fail(
             "a worker needs the PostgreSQL that the servers use: give --database "

@@ -76,99 +76,28 @@ Kind = Literal["painted", "dsg", "table", "evaluation", "runs", "live", "labels"
 @resumable("the same command goes on from there")
 def run(
     context: typer.Context,
-    studies: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="NAME…|CONFIG",
-            help="Studies of the papers (`scenewright study list`) or all; or the TOML file of "
-            "one panel study, as `scenewright study example` prints it, with paths relative to "
-            "its folder (docs/panel-studies.md).",
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", help="Folder; by default studies/PROFILE, of a panel study studies/NAME."
-        ),
-    ] = None,
+    studies: list[str],
+    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
     plan_only: options.Plan = False,
     yes: options.Yes = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
-    profile: Annotated[
-        str, _of_papers("--profile", "-p", help="Models that draw, steer and report.")
-    ] = "miniature",
-    dataset: Annotated[
-        str | None,
-        _of_papers(
-            metavar="NAME[:PATH]",
-            help="Scenes; by default painted ones for the miniature, else visual-genome.",
-        ),
-    ] = None,
-    n: Annotated[
-        int | None,
-        _of_papers(
-            min=2,
-            help="Scenes (of attributes: classes); by default 100 for the miniature, else 5,000.",
-        ),
-    ] = None,
-    seeds: Annotated[str, _of_papers(help="Seeds, with commas between.")] = "0,1,2",
-    judges: Annotated[
-        str | None,
-        _of_papers(
-            "--judges",
-            "-j",
-            metavar="JUDGE[,JUDGE…]",
-            help="Judges that the study of judges compares; by default those of the profile.",
-        ),
-    ] = None,
-    instances: Annotated[
-        Path | None,
-        _of_papers(
-            help='Objects of the study of attributes: {"apple": ["red apple", …]}, JSON or TOML.'
-        ),
-    ] = None,
-    extractor: Annotated[
-        str | None,
-        _of_papers(
-            help="Extractor of scene graphs, as in `scenewright extract`; by default the "
-            "miniature's own for the miniature."
-        ),
-    ] = None,
-    understanders: Annotated[
-        str | None,
-        _of_papers(
-            metavar="MODEL[,MODEL…]",
-            help="Models that answer XTC-Bench's questions: judge:KIND:MODEL or "
-            "chat:ACCOUNT:MODEL; by default three judges of the miniature for the miniature.",
-        ),
-    ] = None,
-    steps: Annotated[int | None, _of_papers(min=1, help="Denoising steps.")] = None,
-    concurrency: Annotated[int, _of_papers(min=1, help="Concurrent scenes.")] = 4,
-    no_sets: Annotated[
-        bool,
-        _of_papers("--no-sets", help="Leave out IS, FID and CLIPScore, which need more models."),
-    ] = False,
+    profile: Annotated[str, _of_papers("--profile", "-p")] = "miniature",
+    dataset: Annotated[str | None, _of_papers()] = None,
+    n: Annotated[int | None, _of_papers(min=2)] = None,
+    seeds: Annotated[str, _of_papers()] = "0,1,2",
+    judges: Annotated[str | None, _of_papers("--judges", "-j")] = None,
+    instances: Annotated[Path | None, _of_papers()] = None,
+    extractor: Annotated[str | None, _of_papers()] = None,
+    understanders: Annotated[str | None, _of_papers()] = None,
+    steps: Annotated[int | None, _of_papers(min=1)] = None,
+    concurrency: Annotated[int, _of_papers(min=1)] = 4,
+    no_sets: Annotated[bool, _of_papers("--no-sets")] = False,
     retry: options.Retry = False,
-    on_model_change: Annotated[
-        OnModelChange,
-        _of_papers(
-            help="If a judge is served by another version than before: stop with an error "
-            "(what is judged is kept), or accept the mixture and note it."
-        ),
-    ] = "stop",
+    on_model_change: Annotated[OnModelChange, _of_papers()] = "stop",
     sentinels: options.Sentinels = None,
-    only: Annotated[
-        list[str] | None,
-        _of_panels(
-            "--part",
-            metavar="NAME",
-            help="Run only this part; can be given several times. Others keep their results.",
-        ),
-    ] = None,
-    path: Annotated[
-        Path | None, _of_panels(help="Path of the source, in place of CONFIG's.")
-    ] = None,
+    only: Annotated[list[str] | None, _of_panels("--part")] = None,
+    path: Annotated[Path | None, _of_panels()] = None,
 ) -> None:
     """Run or continue studies of the papers, or the panel study that CONFIG describes.
 
@@ -191,6 +120,31 @@ def run(
 
     Exit codes: 0 done; 1 done, but a part of a panel study failed (see the page); 2 wrong input;
     3 could not run; 130 interrupted.
+
+    Args:
+        studies (NAME…|CONFIG): Studies of the papers (`scenewright study list`) or all; or the TOML
+            file of one panel study, as `scenewright study example` prints it, with paths relative
+            to its folder (docs/panel-studies.md).
+        out: Folder; by default studies/PROFILE, of a panel study studies/NAME.
+        profile: Models that draw, steer and report.
+        dataset (NAME[:PATH]): Scenes; by default painted ones for the miniature, else
+            visual-genome.
+        n: Scenes (of attributes: classes); by default 100 for the miniature, else 5,000.
+        seeds: Seeds, with commas between.
+        judges (JUDGE[,JUDGE…]): Judges that the study of judges compares; by default those of the
+            profile.
+        instances: Objects of the study of attributes: {"apple": ["red apple", …]}, JSON or TOML.
+        extractor: Extractor of scene graphs, as in `scenewright extract`; by default the
+            miniature's own for the miniature.
+        understanders (MODEL[,MODEL…]): Models that answer XTC-Bench's questions: judge:KIND:MODEL
+            or chat:ACCOUNT:MODEL; by default three judges of the miniature for the miniature.
+        steps: Denoising steps.
+        concurrency: Concurrent scenes.
+        no_sets: Leave out IS, FID and CLIPScore, which need more models.
+        on_model_change: If a judge is served by another version than before: stop with an error
+            (what is judged is kept), or accept the mixture and note it.
+        only (NAME): Run only this part; can be given several times. Others keep their results.
+        path: Path of the source, in place of CONFIG's.
     """
     config = _config_of(studies)
     _check_options(context, config)
@@ -286,13 +240,16 @@ def parts(as_json: options.Json = False) -> None:
 
 @app.command()
 def example(
-    kind: Annotated[Kind, typer.Option("--kind", "-k", help="Source of the answers.")] = "painted",
+    kind: Annotated[Kind, typer.Option("--kind", "-k")] = "painted",
 ) -> None:
     """Print a configuration that works.
 
     Example of use:
 
       scenewright study example --kind dsg > study.toml
+
+    Args:
+        kind: Source of the answers.
     """
     from scenewright.evals.studies.panel.study import example_of
 

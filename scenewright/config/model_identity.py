@@ -125,7 +125,7 @@ def identity_of_served(told: str) -> ModelIdentity | None:
     return ModelIdentity(told, _local_name(name)) if name else None
 
 
-def apart_problem(
+def independence_problem(
     loop: Iterable[ModelIdentity],
     report: Iterable[ModelIdentity] = (),
     director: ModelIdentity | None = None,

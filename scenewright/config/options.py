@@ -1,16 +1,18 @@
 """Options of a run: each is declared here once, and every door is derived from it.
 
-A profile holds the parts that it sets (:class:`RepairOptions`, :class:`ImageOptions`), a caller
-gives :class:`RunOptions`, whose None leaves an option to the profile, and :func:`loop_options`
-resolves both to the :class:`LoopOptions` of one run. The command line, the HTTP API, the OpenAI
-extension, MCP and LangGraph Studio take the fields of :class:`RunOptions`.
+A profile holds the parts that it sets (:class:`RepairOptions`, :class:`ImageOptions`), and a caller
+gives :class:`RunOptions`, in which None leaves an option to the profile. Both together become the
+:class:`LoopOptions` of one run, which its manifest keeps. Python, the command line, the HTTP API,
+the OpenAI extension, MCP and LangGraph Studio take the fields of :class:`RunOptions`;
+``tests/config/test_options.py`` holds every door to them.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.core.ports.backend import MAX_SIDE, MAX_STEPS
 from scenewright.core.predicate_statistics import DEFAULT
@@ -21,11 +23,20 @@ MAX_IMAGES = 1_000_000
 """Largest limit of images; databases count them in 32 bits."""
 MAX_AMOUNT = 1_000_000_000_000
 """Largest limit of anything else: more is no limit at all, and no database could add it up."""
+MAX_TEXT = 20_000
+"""Longest text of a caller, in characters."""
 Asking = Literal["waves", "together"]
 Repair = Literal["whole", "region"]
 RealismRepair = Literal["resample", "inpaint"]
 ReferencePrompt = Literal["missing", "scene"]
 Noise = Literal["new", "same"]
+SentenceReader = Literal["llm", "rules"]
+"""Parsers of sentences: the profile's language model, or the rules."""
+Name = Annotated[str, Field(max_length=200)]
+"""Name of a profile, a strategy or a judge."""
+Judges = Annotated[tuple[Name, ...], Field(max_length=16)]
+Text = Annotated[str, Field(max_length=MAX_TEXT)]
+"""A scene in words, or a prompt."""
 Count = Annotated[int, Field(ge=1, le=100)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Side = Annotated[int, Field(ge=8, le=MAX_SIDE, multiple_of=8)]
@@ -45,22 +56,21 @@ class Budget(FiniteModel, RequestModel):
     images: int | None = Field(default=None, ge=1, le=MAX_IMAGES)
     """Most images drawn, references included; never exceeded."""
     seconds: float | None = Field(default=None, gt=0, le=MAX_AMOUNT)
-    """Active seconds after which no further round begins; interruptions do not count."""
+    """Begin no round after this many active seconds; interruptions do not count."""
     tokens: int | None = Field(default=None, ge=1, le=MAX_AMOUNT)
-    """Tokens of judges, composer and director, in and out; no round begins that may take more than
-    are left."""
+    """Begin no round that may take more tokens of judges, composer and director, in and out."""
     usd: float | None = Field(default=None, gt=0, le=MAX_AMOUNT)
-    """US dollars; no round begins that may cost more than are left."""
+    """Begin no round that may cost more US dollars."""
     work: float | None = Field(
         default=None, gt=0, le=MAX_AMOUNT, exclude_if=lambda most: most is None
     )
-    """Full-picture steps of the denoiser after which no further round begins."""
+    """Begin no round after this much work of the denoiser, in full-picture steps."""
     judge_calls: int | None = Field(
         default=None, ge=1, le=MAX_AMOUNT, exclude_if=lambda most: most is None
     )
-    """Calls of the loop's judges after which no further round begins."""
+    """Begin no round after this many calls of the loop's judges."""
     tool_calls: int = Field(default=24, ge=1, le=1000)
-    """Most tools that a director may use."""
+    """Most tool calls of a director."""
 
 
 class ImageOptions(FiniteModel):
@@ -69,11 +79,11 @@ class ImageOptions(FiniteModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     steps: Steps | None = None
-    """Denoising steps; None: the backend's default."""
+    """Denoising steps; by default the backend's."""
     guidance: Guidance | None = None
-    """Guidance scale; None: the backend's default."""
+    """Guidance scale; by default the backend's."""
     negative_prompt: str = ""
-    """Negative prompt: what to avoid."""
+    """What to avoid."""
 
 
 class RepairOptions(FiniteModel):
@@ -82,39 +92,38 @@ class RepairOptions(FiniteModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     strategy: str = "feedback"
-    """Repair strategy: a name of ``scenewright strategies``, or ``director`` for a language model
-    that decides with tools."""
+    """How a round repairs: feedback, tournament, edit, inpaint, router … (`scenewright strategies`
+    lists them), or director for a language model that decides with tools."""
     weight_best: Weight = 0.5
     """λ0 of Eq. 5: weight of the best candidate so far."""
     weight_missing: Weight = 0.5
     """λ1 of Eq. 5: weight of the reference image that shows the missing graph."""
     repair: Repair = "whole"
-    """What a repair round redraws: the ``whole`` picture from another seed, as in the paper, or
-    only the ``region`` where the composer places what is missing."""
+    """What a round redraws: the whole image from another seed, as in the paper, or only the region
+    where the composer places what is missing."""
     repair_strength: PositiveShare = 0.8
     """Share of the denoising steps for a region; with 1 only its weight ties it to the
-    reference image."""
+    reference."""
     alpha: Share = 0.5
     """Weight of the objects in SGScore (Eq. 4)."""
     protocol: Protocol = "grounded"
-    """Question protocol."""
+    """Question protocol: grounded, or scene-bench for the paper to the letter."""
     predicates: str = DEFAULT
     """Where the wrong options of relation questions come from: ``general`` (counts over public
     scene graphs, in the package), ``miniature``, or a file of ``scenewright data predicates``."""
     asking: Asking = "waves"
-    """``waves``: objects first, then only what has its objects; ``together``: all facts at once,
-    so that a judge behind an API sees the image once."""
+    """Ask in waves (objects first, then what depends on them) or all facts together, so that a
+    judge behind an API sees the image once."""
     reference_prompt: ReferencePrompt = Field(
         default="scene", exclude_if=lambda chosen: chosen == "scene"
     )
-    """Scene of a reference image's prompt: the ``missing`` graph alone, as in the paper, or as a
-    part of the ``scene`` (same setting, same places)."""
+    """Compose the reference image from the missing graph alone, as in the paper, or as a part of
+    the scene (same setting, same places)."""
     noise: Noise = Field(default="new", exclude_if=lambda chosen: chosen == "new")
-    """Start noise of a refinement: ``new``, or the ``same`` as the first picture (unspecified in
-    the paper). A redraw without other changes always gets new noise."""
+    """Refine from new noise or from that of the first image; a redraw without other changes always
+    gets new noise."""
     crop: bool = Field(default=False, exclude_if=lambda chosen: not chosen)
-    """Whether a ``region`` is redrawn within a crop around it instead of the whole picture: less
-    work, and the model sees less of the rest."""
+    """Redraw a region within a crop around it: less work, and the model sees less of the rest."""
     crop_scale: float = Field(
         default=1.0, ge=1.0, le=8.0, allow_inf_nan=False, exclude_if=lambda scale: scale == 1.0
     )
@@ -133,7 +142,7 @@ class RepairOptions(FiniteModel):
     """Share of the denoising with which the best draft is finished. With 1, and on backends that
     start from no picture, its noise is drawn again with all steps."""
     proposals: Proposals = Field(default=5, exclude_if=lambda count: count == 5)
-    """Most proposals that a place gets in a round of the strategy ``tournament``."""
+    """Most proposals for a place in a round of the strategy tournament."""
     guided_share: float = Field(default=1.0, ge=0.0, le=1.0, exclude_if=lambda share: share == 1.0)
     """Share of the denoising steps, from the first on, with guidance: late steps need it little and
     take half the work without it."""
@@ -152,20 +161,20 @@ class LoopOptions(RepairOptions, ImageOptions):
     """Resolved options of one loop: plain data, part of the run's manifest."""
 
     rounds: Count = 3
-    """Most candidates drawn, the first one included."""
+    """Most rounds of drawing and judging, the first one included."""
     patience: int = Field(default=2, ge=1)
-    """Rounds in a row without a better candidate after which the loop stops."""
+    """Stop after this many rounds in a row without a better candidate."""
     seed: Seed = 0
-    """Seed of the run; see :func:`scenewright.graphs.state.round_seed`."""
+    """Random seed: the same one, the same result."""
     budget: Budget = Budget()
     """Limits of cost and time."""
     width: Side | None = None
-    """Pixels of every drawn image, with ``height``; None: the backend's default."""
+    """Width of every drawn image in pixels, with height; by default the backend's."""
     height: Side | None = None
-    """Pixels of every drawn image, with ``width``; None: the backend's default."""
+    """Height of every drawn image in pixels, with width; by default the backend's."""
     realism: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
-    """Whether judges also say how real each object looks; of equally correct pictures the more
-    real one is kept."""
+    """Also judge how real each object looks; of equally correct images the more real one is
+    kept."""
     start: str | None = None
     """Content hash of the picture to begin with instead of drawing one."""
     mask: str | None = None
@@ -181,3 +190,120 @@ class LoopOptions(RepairOptions, ImageOptions):
         if (self.width is None) != (self.height is None):
             raise ValueError("give both width and height, or none")
         return self
+
+
+def _unset() -> Any:
+    """Return the field of an option that a caller may leave out; it is not stored then."""
+    return Field(default=None, exclude_if=lambda value: value is None)
+
+
+class ModelChoice(RequestModel):
+    """Models in place of the profile's."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    judges: Judges | None = Field(default=None, min_length=1)
+    """Judges of the loop in place of the profile's, each as kind:model."""
+    report_judges: Judges | None = None
+    """Judges of the report in place of the profile's; they never steer the loop."""
+    self_report: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
+    """Let models of the loop report its result; it is labelled a self-report."""
+
+
+class LoopChoice(RequestModel):
+    """How the loop goes on, in place of the profile's; texts as in :class:`RepairOptions`."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    strategy: Name | None = None
+    rounds: Count = 3
+    patience: Count = 2
+    realism: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
+    weight_best: Weight | None = _unset()
+    weight_missing: Weight | None = _unset()
+    repair: Repair | None = _unset()
+    repair_strength: PositiveShare | None = _unset()
+    crop: bool | None = _unset()
+    proposals: Proposals | None = _unset()
+    alpha: Share | None = _unset()
+    protocol: Protocol | None = _unset()
+    asking: Asking | None = _unset()
+    reference_prompt: ReferencePrompt | None = _unset()
+    noise: Noise | None = _unset()
+
+
+class ImageChoice(RequestModel):
+    """How images are drawn, in place of the profile's; texts as in :class:`ImageOptions`."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    seed: Seed = 0
+    steps: Steps | None = None
+    guidance: Guidance | None = None
+    negative_prompt: Text | None = None
+    width: Side | None = None
+    height: Side | None = None
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """(width, height) in pixels; None: the backend's own."""
+        if self.width is None or self.height is None:
+            return None
+        return self.width, self.height
+
+    @model_validator(mode="after")
+    def _both_sides(self) -> Self:
+        if (self.width is None) != (self.height is None):
+            raise ValueError("give both width and height, or none")
+        return self
+
+
+class LimitChoice(RequestModel):
+    """Limits of the run."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    budget: Budget = Budget()
+    """Limits of cost and time."""
+
+
+class PersonChoice(RequestModel):
+    """How the person's sentence is read."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    reader: SentenceReader | None = _unset()
+    """Parser of a sentence: llm (the profile's language model; default where it has one) or rules
+    (offline, English)."""
+
+
+PARTS: Mapping[str, type[BaseModel]] = {
+    "models": ModelChoice,
+    "loop": LoopChoice,
+    "image": ImageChoice,
+    "budget": LimitChoice,
+    "person": PersonChoice,
+}
+"""Parts of :class:`RunOptions` by name."""
+for _part in (LoopChoice, ImageChoice):
+    for _name, _field in _part.model_fields.items():
+        _field.description = LoopOptions.model_fields[_name].description
+    _part.model_rebuild(force=True)
+
+
+class RunOptions(PersonChoice, LimitChoice, ImageChoice, LoopChoice, ModelChoice):
+    """Options that a caller gives to one run; None leaves an option to the profile."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    def for_profile(self) -> Iterator[tuple[str, Any]]:
+        """Yield the options that replace values of the profile."""
+        for name in (*RepairOptions.model_fields, *ImageOptions.model_fields):
+            value = getattr(self, name, None)
+            if value is not None:
+                yield name, value
+
+    def for_loop(self) -> dict[str, Any]:
+        """Return the options that no profile has, by their name in :class:`LoopOptions`."""
+        own = ("rounds", "patience", "seed", "realism", "width", "height", "budget")
+        return {name: getattr(self, name) for name in own}

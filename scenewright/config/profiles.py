@@ -16,11 +16,11 @@ from scenewright.config.accounts import ACCOUNT_NAME, BUILT_IN_ACCOUNTS, DECISIO
 from scenewright.config.local_images import AdapterSpec, CacheSpec, LoraSpec, QuantizationSpec
 from scenewright.config.model_identity import (
     ModelIdentity,
-    apart_problem,
     identities_of,
     identity_of_spec,
+    independence_problem,
 )
-from scenewright.config.options import ImageOptions, RepairOptions
+from scenewright.config.options import ImageOptions, RepairOptions, SentenceReader
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.inflection import read_data
 from scenewright.core.questions import QuestionForm
@@ -82,8 +82,6 @@ MEASURED: tuple[Aggregation, ...] = ("calibrated", "stacked")
 ComposerName = Literal["sentence", "sentences", "grid", "triplets", "table6", "llm", "stages"]
 CHAT_COMPOSERS: tuple[ComposerName, ...] = ("table6", "llm", "stages")
 """Composers that ask a language model."""
-SentenceReader = Literal["llm", "rules"]
-"""Parsers of sentences: the profile's language model, or the rules."""
 ComposerFailure = Literal["sentences", "fail"]
 OutputTokens = dict[Role, Annotated[int, Field(ge=1)]]
 LOCAL_BACKEND = "diffusers"
@@ -484,7 +482,7 @@ class Profile(RepairOptions, ImageOptions):
         loop, report, director = self.identities(context.get(ACCOUNTS))
         if context.get(DIRECTED):
             director = None
-        problem = apart_problem(loop, report, director, self_report=self.self_report)
+        problem = independence_problem(loop, report, director, self_report=self.self_report)
         if problem:
             raise ValueError(problem)
 

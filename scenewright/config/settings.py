@@ -34,6 +34,8 @@ from scenewright.config.accounts import (
     DECISION_KIND,
     AccountSpec,
 )
+from scenewright.config.model_identity import identity_of_spec
+from scenewright.config.options import RunOptions
 from scenewright.config.profiles import (
     ACCOUNTS,
     BUILT_IN,
@@ -252,24 +254,15 @@ def _check_accounts(name: str, profile: Profile, settings: Settings) -> None:
                 raise SettingsError(f"profile {name!r}: {error}") from error
 
 
-def replaced_profile(name: str | None, model: str | None = None, **fields: object) -> Profile:
-    """Return the profile ``name`` (None: that of the settings) with ``fields`` in place of its own.
+def drawing_profile(name: str | None, model: str | None = None) -> Profile:
+    """Return the profile ``name`` (None: that of the settings), or the one that ``model`` names.
 
-    ``model`` names it by what draws, as :func:`profile_drawing`. A field of None stays. Raises
-    ``SettingsError`` for a value that is not possible.
+    ``model`` is what draws, as :func:`profile_drawing` has it.
     """
     settings = load_settings()
     if model is not None:
-        found = profile_drawing(model, settings)
-    else:
-        found = find_profile(name or settings.profile, settings)
-    given = {key: value for key, value in fields.items() if value is not None}
-    if not given:
-        return found
-    try:
-        return changed_profile(found, given, settings)
-    except ValidationError as error:
-        raise SettingsError(first_problem(error)) from error
+        return profile_drawing(model, settings)
+    return find_profile(name or settings.profile, settings)
 
 
 def find_profile(name: str, settings: Settings | None = None) -> Profile:
@@ -353,6 +346,48 @@ def changed_profile(
     """
     context = {ACCOUNTS: settings.accounts if settings is not None else {}, DIRECTED: directed}
     return Profile.model_validate({**profile.model_dump(), **changes}, context=context)
+
+
+def profile_with(
+    profile: Profile, options: RunOptions, settings: Settings, *, directed: bool = False
+) -> Profile:
+    """Return ``profile`` with the models and choices of ``options``, validated as a whole.
+
+    ``directed``: a director is given in place of its ``chat``. Judges in place of the profile's
+    are asked without its cascade; without report judges of their own, those of the profile stay
+    that are other models. Raises ``SettingsError`` for what does not go together.
+    """
+    changes = dict(options.for_profile())
+    judges, report = options.judges, options.report_judges
+    try:
+        if judges is not None:
+            changes |= {"judges": judges, "cascade": None}
+            changes["quorum"] = min(profile.quorum, len(judges))
+            if report is None:
+                report = _independent_of(judges, profile.report_judges, settings)
+        if options.self_report:
+            profile = self_reporting(profile)
+            report = options.report_judges or ()
+        if report is not None:
+            changes["report_judges"] = report
+        if not changes:
+            return profile
+        return changed_profile(profile, changes, settings, directed=directed)
+    except ValidationError as error:
+        raise SettingsError(f"these options conflict: {first_problem(error)}") from error
+
+
+def _independent_of(
+    judges: Sequence[str], report: Sequence[str], settings: Settings
+) -> tuple[str, ...]:
+    """Return those of ``report`` that are other models than all of ``judges``."""
+    loop = [identity_of_spec(judge, settings.accounts) for judge in judges]
+
+    def is_other(judge: str) -> bool:
+        own = identity_of_spec(judge, settings.accounts)
+        return own is None or not any(own.same_as(one) for one in loop if one is not None)
+
+    return tuple(judge for judge in report if judge not in judges and is_other(judge))
 
 
 def _read_tables(path: Path) -> dict[str, dict[str, Any]]:

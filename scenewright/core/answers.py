@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scenewright.core.facts import EVEN, Answer, Fact, Verdict
+from scenewright.core.facts import HALF, Answer, Fact, ScoreCard, Verdict
 
 UNNAMED = ""
 """Rival for a chosen option that was not named."""
@@ -71,7 +71,7 @@ def by_number(fact: Fact, asked: Fact, answer: Answer) -> Answer:
         if answer.probability is not None or answer.distribution is not None:
             shares = shares_of(asked, answer)
             known = min(1.0, sum(shares[option] for option in enough))
-            suffices = known > EVEN if known != EVEN else suffices
+            suffices = known > HALF if known != HALF else suffices
             known = known if fact.expected == "yes" else 1.0 - known
         choice = "yes" if suffices else "no"
         update |= {"choice": choice, "state": "yes" if choice == fact.expected else "no"}
@@ -116,3 +116,12 @@ def in_lines(facts: Sequence[Fact]) -> tuple[FactLine, ...]:
     for fact in facts:
         found.setdefault(fact.counting.id if fact.counting else fact.id, []).append(fact)
     return tuple(FactLine(tuple(some)) for some in found.values())
+
+
+def decided_lines(
+    facts: Sequence[Fact], card: ScoreCard | None
+) -> list[tuple[FactLine, Fact, Verdict | None]]:
+    """Return each line of ``facts`` with the fact that decides it, and its verdict on ``card``."""
+    verdicts = {} if card is None else {verdict.fact_id: verdict for verdict in card.verdicts}
+    decided = [(line, line.decided(verdicts)) for line in in_lines(facts)]
+    return [(line, fact, verdicts.get(fact.id)) for line, fact in decided]

@@ -42,20 +42,13 @@ _MADE_ENDINGS = ("en", "ed", "llic", "lline", "like")
 """Endings of adjectives of materials: "wooden", "metallic"."""
 SIDES = LISTS.words("values", "sides")
 """Places of a picture."""
-_UNDETERMINED = frozenset({"mid", "both", "each", "either", "every", "two", "all"})
-_DETERMINED = frozenset(
-    {"a", "an", "the", "this", "that", "these", "those", "his", "her", "its", "their", "my", "your"}
-)
-_PRONOUNS = frozenset(
-    {"he", "she", "it", "they", "someone", "somebody", "something", "everyone", "them", "i", "you"}
-)
+_UNDETERMINED = LISTS.words("values", "undetermined")
+_DETERMINED = LISTS.words("nouns", "determined")
+_PRONOUNS = LISTS.words("nouns", "pronouns")
 YES = frozenset({"yes", "true"})
 NO = frozenset({"no", "false"})
 """Values that only say whether their key holds: ``open: yes``."""
-_RANKS = {
-    **{"state": 0, "size": 1, "scale": 1, "length": 1, "age": 2, "shape": 3, "texture": 4},
-    **{"pattern": 4, "color": 5, "material": 7, "gender": 8, "type": 9},
-}
+_RANKS = {key: int(rank) for key, rank in LISTS.pairs("values", "ranks").items()}
 """Attribute key → its rank before the noun."""
 _OTHER_RANK = 6
 _LONGEST_ADJECTIVE = 4

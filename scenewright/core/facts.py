@@ -4,10 +4,10 @@ A fact is one checkable statement of a scene graph. A judge gives an *answer* to
 turns answers into a *verdict*, and the verdicts of all facts make a *score card* (Scene-Bench, Eq.
 2–4). :mod:`scenewright.core.questions` makes facts from scenes.
 
-Two things are decided once all facts are answered (:func:`settled`). An object of which the panel
-is unsure is present if what the scene says of it was found. Facts about several instances of a
-class count them, so verdicts say how many there are but not which: :func:`assign_verdicts` assigns
-them to instances so that the most facts hold.
+Two things are decided once all facts are answered (:func:`resolve_verdicts`). An object with an
+uncertain verdict counts as present when a fact about it was confirmed. Facts about several
+instances of a class count them, so verdicts say how many there are but not which:
+:func:`assign_verdicts` assigns them to instances so that the most facts hold.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.scene import SceneGraph
@@ -40,7 +40,7 @@ weather …) and ``realism`` says that an object looks real.
 RealismAspect = Literal["shape", "texture"]
 ASPECTS: tuple[RealismAspect, ...] = ("shape", "texture")
 """Aspects of realism: the ``key`` of a fact of that kind."""
-UNSURE = 0.25
+UNSURE_THRESHOLD = 0.25
 """An object that was judged absent with a higher probability than this may be there all the same:
 what a scene says of it is asked, and may show it."""
 _OBJECT, _REALISM, _WISH = "o:", "real:", "w:"
@@ -127,6 +127,10 @@ class Counting(FrozenModel):
 class Fact(FrozenModel):
     """One statement of the scene, with the question that checks it."""
 
+    model_config = ConfigDict(
+        serialize_by_alias=True, validate_by_name=True, validate_by_alias=True
+    )
+
     id: str
     """Id, stable within a scene: ``o:dog.1``, ``a:dog.1:color``, ``r:dog.1|left of|ball.1``,
     ``real:dog.1:shape`` (realism). Separators inside a part are escaped with a backslash.
@@ -159,10 +163,11 @@ class Fact(FrozenModel):
     """Possible answers, in the order offered."""
     expected: str = "yes"
     """The option that says the fact holds."""
-    by_label: str = Field(default="", exclude_if=lambda question: not question)
+    label_question: str = Field(
+        default="", alias="by_label", exclude_if=lambda question: not question
+    )
     """Of a relation between objects that the question describes by attributes: the question by
     class label, for a judge that sees no relationship between what the first one describes."""
-
     counting: Counting | None = Field(default=None, exclude_if=lambda counting: counting is None)
     """Of one of several facts about how many there are of something: the question for all."""
 
@@ -186,11 +191,11 @@ class Fact(FrozenModel):
         return self.kind in FACT_KINDS
 
     @property
-    def asked_by_label(self) -> Fact | None:
-        """Return the fact with its question by class label; None if it has none."""
-        if not self.by_label:
+    def with_label_question(self) -> Fact | None:
+        """The fact with its question by class label; None if it has none."""
+        if not self.label_question:
             return None
-        return self.model_copy(update={"question": self.by_label, "by_label": ""})
+        return self.model_copy(update={"question": self.label_question, "label_question": ""})
 
     @property
     def counted(self) -> Fact | None:
@@ -350,20 +355,20 @@ class Verdict(FiniteModel):
         return 1.0 if self.state == "yes" else 0.0
 
 
-def rules_out(parent: Verdict, child: Fact) -> bool:
+def voids(parent: Verdict, child: Fact) -> bool:
     """Return whether the verdict of a parent makes ``child`` void before it is asked.
 
     A parent that was judged no is absent, unless it is an object of which the panel is unsure
-    (:data:`UNSURE`) and ``child`` may show it.
+    (:data:`UNSURE_THRESHOLD`) and ``child`` may show it.
     """
     if parent.state != "no":
         return parent.state == "void"
-    return not (child.shows_objects and (parent.probability or 0.0) > UNSURE)
+    return not (child.shows_objects and (parent.probability or 0.0) > UNSURE_THRESHOLD)
 
 
 _TELLS: Mapping[State, int] = {"yes": 0, "unscored": 1, "no": 2, "void": 3}
 """Order in which verdicts are assigned to present instances, then to absent ones."""
-EVEN = 0.5
+HALF = 0.5
 """What is likelier than this is there."""
 _MOST_SETS = 20_000
 """Most sets of instances that are tried; beyond, each class is decided alone."""
@@ -420,7 +425,7 @@ def assign_verdicts(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> d
         said = sum(verdict.n_scored == 0 for verdict in found)
         return said, len(found), round(sum(verdict.likelihood for verdict in found), 9)
 
-    absent = _most_held([_absences(group, verdicts) for group in classes], held)
+    absent = maximize_held_facts([_absences(group, verdicts) for group in classes], held)
     result: dict[str, str] = {}
     for members in [*classes, *shared.values()]:
         telling = sorted(members, key=lambda fact: _TELLS[verdicts[fact.id].state])
@@ -429,15 +434,15 @@ def assign_verdicts(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> d
     return result
 
 
-def settled(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
-    """Return ``verdicts`` (one per fact) with unsure objects and absent instances decided.
+def resolve_verdicts(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
+    """Return the verdicts (one per fact) after resolving uncertain objects and absent instances.
 
-    An object of which the panel is unsure is present if the mean of its probability and that of a
+    An object with an uncertain verdict is present if the mean of its probability and that of a
     fact that shows it is above ½; otherwise the facts about it are void. Statements about absent
     instances are void: if one person is counted but two questions about persons are answered with
-    yes, one answer is about the other person, or wrong. Settling twice changes nothing.
+    yes, one answer is about the other person, or wrong. Resolving twice changes nothing.
     """
-    verdicts = _without_unsure(facts, verdicts)
+    verdicts = _resolve_uncertain_objects(facts, verdicts)
     tells = assign_verdicts(facts, verdicts)
     if not tells:
         return dict(verdicts)
@@ -459,8 +464,10 @@ def settled(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> dict[str,
     return result
 
 
-def _without_unsure(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
-    """Return ``verdicts`` with the objects decided of which the panel is unsure."""
+def _resolve_uncertain_objects(
+    facts: Sequence[Fact], verdicts: Mapping[str, Verdict]
+) -> dict[str, Verdict]:
+    """Return the verdicts after resolving uncertain objects."""
     result = dict(verdicts)
     unsure = [
         fact
@@ -468,7 +475,7 @@ def _without_unsure(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> d
         if fact.kind == "object"
         and fact.id in verdicts
         and verdicts[fact.id].state == "no"
-        and (verdicts[fact.id].probability or 0.0) > UNSURE
+        and (verdicts[fact.id].probability or 0.0) > UNSURE_THRESHOLD
     ]
     if not unsure:
         return result
@@ -490,13 +497,13 @@ def _without_unsure(facts: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> d
                 likelihood = likeliest[-1].likelihood
                 by = ", ".join(one.fact_id for one in likeliest)
         mean = ((verdict.probability or 0.0) + likelihood) / 2.0
-        if mean > EVEN:
+        if mean > HALF:
             changes = {"state": "yes", "probability": mean, "reason": f"shown by {by}"}
             result[fact.id] = verdict.model_copy(update=changes)
     for fact in stated:
         for parent in fact.parents if fact.shows_objects else ():
             above = result.get(parent)
-            if above is not None and above.state == "no" and not rules_out(above, fact):
+            if above is not None and above.state == "no" and not voids(above, fact):
                 reason = f"does not count: {parent} is absent"
                 result[fact.id] = Verdict(fact_id=fact.id, state="void", reason=reason)
     return result
@@ -530,7 +537,7 @@ def _absences(group: Sequence[Fact], verdicts: Mapping[str, Verdict]) -> list[fr
     return [frozenset(some) for some in itertools.combinations(subjects, lost)]
 
 
-def _most_held(
+def maximize_held_facts(
     classes: Sequence[Sequence[frozenset[str]]],
     held: Callable[[frozenset[str]], tuple[float, float, float]],
 ) -> frozenset[str]:
@@ -550,14 +557,15 @@ def missing_graph(
     """Return ``G_miss``, the part of ``scene`` that the image does not show (Scene-Bench, Sec. 4).
 
     Holds every object that is absent or one of whose attributes was judged *no*, and
-    every relation judged *no* or void, with both its ends so that it can be drawn. Of several
-    instances of a class those are absent of which the least holds (:func:`assign_verdicts`).
+    every relation judged *no* or void, with both its ends so that it can be drawn. Among several
+    instances of a class, those with the fewest confirmed facts are absent
+    (:func:`assign_verdicts`).
     Unscored facts are unknown, not missing, and an object that does not look real is there all
     the same. Empty if nothing is missing.
     """
     by_id = {verdict.fact_id: verdict for verdict in verdicts}
     every = [fact for fact in facts if fact.id in by_id]
-    by_id = settled(every, by_id)
+    by_id = resolve_verdicts(every, by_id)
     tells = assign_verdicts(every, by_id)
     objects: set[str] = set()
     relations: set[tuple[str, str, str]] = set()
@@ -671,8 +679,8 @@ class ScoreCard(FrozenModel):
     ) -> ScoreCard:
         """Return the score card of ``facts`` with ``verdicts``.
 
-        Verdicts that cannot hold together become void (:func:`settled`). A fact without a verdict
-        is an error (``FactError``): nothing is dropped in silence.
+        Verdicts that cannot hold together become void (:func:`resolve_verdicts`). A fact without a
+        verdict is an error (``FactError``): nothing is dropped in silence.
         """
         by_id: dict[str, Verdict] = {}
         for verdict in verdicts:
@@ -686,20 +694,21 @@ class ScoreCard(FrozenModel):
         extra = sorted(set(by_id) - {fact.id for fact in facts})
         if missing or extra:
             raise FactError(f"verdicts do not fit the facts: missing {missing}, unknown {extra}")
-        by_id = settled(facts, by_id)
-        counts: dict[FactKind, dict[State, int]] = {
-            kind: {"yes": 0, "no": 0, "void": 0, "unscored": 0} for kind in get_args(FactKind)
-        }
-        for fact in facts:
-            counts[fact.kind][by_id[fact.id].state] += 1
+        by_id = resolve_verdicts(facts, by_id)
+        counts = Counter((fact.kind, by_id[fact.id].state) for fact in facts)
+
+        def recall(*kinds: FactKind) -> Recall:
+            states = get_args(State)
+            return Recall(**{state: sum(counts[k, state] for k in kinds) for state in states})
+
         return cls(
             verdicts=tuple(by_id[fact.id] for fact in facts),
-            objects=Recall(**counts["object"]),
-            attributes=Recall(**counts["attribute"]),
-            relations=Recall(**counts["relation"]),
-            further=Recall(**{s: counts["count"][s] + counts["text"][s] for s in get_args(State)}),
-            wishes=Recall(**counts["wish"]),
-            realism=Recall(**counts["realism"]),
+            objects=recall("object"),
+            attributes=recall("attribute"),
+            relations=recall("relation"),
+            further=recall("count", "text"),
+            wishes=recall("wish"),
+            realism=recall("realism"),
             alpha=alpha,
         )
 
@@ -758,10 +767,8 @@ class ScoreCard(FrozenModel):
         A finer order than :attr:`fact_recall`. A verdict without probability counts as 1 for yes
         and 0 for no.
         """
-        scored = [v for v in self.stated if v.state != "unscored"]
-        if not scored:
-            return None
-        return sum(v.likelihood for v in scored) / len(scored)
+        scored = [v.likelihood for v in self.stated if v.state != "unscored"]
+        return sum(scored) / len(scored) if scored else None
 
     @property
     def ocr(self) -> float | None:
@@ -780,13 +787,6 @@ class ScoreCard(FrozenModel):
         SGScore, then all stated facts, then realism, then the facts' mean probability (−1 if
         unscored): realism decides only between pictures with equal facts.
         """
-
-        def known(value: float | None) -> float:
-            return -1.0 if value is None else value
-
-        return (
-            known(self.sgscore),
-            known(self.fact_recall),
-            known(self.ocr),
-            known(self.expected_recall),
-        )
+        scores = (self.sgscore, self.fact_recall, self.ocr, self.expected_recall)
+        first, second, third, last = (-1.0 if score is None else score for score in scores)
+        return first, second, third, last

@@ -33,7 +33,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from scenewright.core.errors import ScenewrightError
-from scenewright.core.flushing import Flusher
+from scenewright.core.flushing import Flusher, flush
 
 _Mark = tuple[int, int, int]
 _PREVIEW_SIDE = 384
@@ -216,7 +216,7 @@ def is_image_file(path: str | os.PathLike[str]) -> bool:
             return True
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         return True
-    except (*_UNREADABLE, UnidentifiedImageError, OSError, ValueError):
+    except _UNREADABLE:
         return False
 
 
@@ -245,8 +245,6 @@ def read_image(data: bytes, name: str) -> Image.Image:
 
     Errors call it ``name``.
     """
-    if len(data) > MAX_FILE_BYTES:
-        raise ImageError(f"{name} has {len(data)} bytes, the limit is {MAX_FILE_BYTES}")
     return _decode(data, name)[0]
 
 
@@ -261,28 +259,16 @@ def _check_size(size: tuple[int, int], name: str) -> None:
         )
 
 
-def _open(data: bytes, name: str) -> Image.Image:
-    try:
-        image = Image.open(io.BytesIO(data), formats=FORMATS)
-    except UnidentifiedImageError:
-        raise ImageError(f"{name} is not an image: use one of {', '.join(FORMATS)}") from None
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise ImageError(
-            f"{name} claims far more pixels than {MAX_SIDE}×{MAX_SIDE}: scale it down first"
-        ) from None
-    except _UNREADABLE as error:
-        raise ImageError(f"{name} is damaged ({error}): download or save it again") from error
-    _check_size(image.size, name)
-    return image
-
-
 def _decode(data: bytes, name: str) -> tuple[Image.Image, bool]:
     """Return the picture in ``data``.
 
     The second value says whether ``data`` is a PNG file of exactly these RGB pixels.
     """
-    image = _open(data, name)
+    if len(data) > MAX_FILE_BYTES:
+        raise ImageError(f"{name} has {len(data)} bytes, the limit is {MAX_FILE_BYTES}")
     try:
+        image = Image.open(io.BytesIO(data), formats=FORMATS)
+        _check_size(image.size, name)
         image.load()
         plain = (
             image.format == "PNG"
@@ -294,6 +280,12 @@ def _decode(data: bytes, name: str) -> tuple[Image.Image, bool]:
         return to_rgb(ImageOps.exif_transpose(image), name), plain
     except ImageError:
         raise
+    except UnidentifiedImageError:
+        raise ImageError(f"{name} is not an image: use one of {', '.join(FORMATS)}") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise ImageError(
+            f"{name} claims far more pixels than {MAX_SIDE}×{MAX_SIDE}: scale it down first"
+        ) from None
     except _UNREADABLE as error:
         raise ImageError(f"{name} is damaged ({error}): download or save it again") from error
 
@@ -320,7 +312,12 @@ class ImageStore:
         self._requests = self.folder / "requests"
         try:
             self._requests.mkdir(parents=True, exist_ok=True)
-            self._sweep()
+            # Drafts that a killed process left; young ones may be another's at work.
+            limit = time.time() - _STALE_SECONDS
+            for draft in (*self.folder.glob(".*.tmp"), *self._requests.glob(".*.tmp")):
+                with contextlib.suppress(OSError):
+                    if draft.stat().st_mtime < limit:
+                        draft.unlink()
         except OSError as error:
             raise self._failed(error) from error
 
@@ -337,10 +334,7 @@ class ImageStore:
         An RGB PNG is kept as it is; any other format or mode is kept as RGB PNG.
         Raises ``ImageError`` if ``data`` is not a sound image.
         """
-        name = "the given data"
-        if len(data) > MAX_FILE_BYTES:
-            raise ImageError(f"{name} has {len(data)} bytes, the limit is {MAX_FILE_BYTES}")
-        image, plain = _decode(data, name)
+        image, plain = _decode(data, "the given data")
         return self._keep(data) if plain else self.put(image)
 
     def get(self, image_hash: str) -> Image.Image:
@@ -471,30 +465,13 @@ class ImageStore:
                     draft.unlink()
                 raise
             if self._flusher is None:
-                self._flush_folder(place.parent)
+                # A rename is durable only after its folder is flushed.
+                with contextlib.suppress(OSError):
+                    flush(place.parent)
             else:
                 self._flusher.note(place, place.parent)
         except OSError as error:
             raise self._failed(error) from error
-
-    @staticmethod
-    def _flush_folder(folder: Path) -> None:
-        # A rename is durable only after its folder is flushed; some systems cannot open one.
-        with contextlib.suppress(OSError):
-            handle = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-
-    def _sweep(self) -> None:
-        """Remove drafts that a killed process left; young ones may be another's at work."""
-        limit = time.time() - _STALE_SECONDS
-        for folder in (self.folder, self._requests):
-            for draft in folder.glob(".*.tmp"):
-                with contextlib.suppress(OSError):
-                    if draft.stat().st_mtime < limit:
-                        draft.unlink()
 
     def _failed(self, error: OSError) -> ImageError:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
+from scenewright.core.english import LISTS
 from scenewright.core.facts import Fact, FactKind
 from scenewright.core.inflection import plural
 from scenewright.core.questions import NO_RELATION, Protocol, facts_of
@@ -28,28 +29,18 @@ _MOST = 20
 """Largest number that is asked for."""
 _MOST_MENTIONS = 2
 
-_PICTURES = ("image", "picture", "figure", "photo", "photograph", "scene", "drawing", "painting")
+_PICTURES = LISTS.words("questions", "pictures")
 _DETERMINERS = {
-    **dict.fromkeys([("a",), ("an",), ("any",), ("some",), ("the",), ()], 1),
+    **dict.fromkeys([*LISTS.phrases("questions", "determiners"), ()], 1),
     ("at", "least", "one"): 1,
 }
 """What stands before a thing that is asked for, and how many of it are meant at least."""
-_SHOWS = ("show", "shows", "contain", "contains", "have", "include", "includes", "depict")
-_OPENINGS = frozenset(
-    {
-        *(("is", "there"), ("are", "there")),
-        *(("do", "you", "see"), ("can", "you", "see"), ("could", "you", "see")),
-        *(("can", "we", "see"), ("can", "one", "see")),
-        *(("does", "the", "image", verb) for verb in _SHOWS),
-        *(("does", "it", verb) for verb in _SHOWS),
-    }
-)
+_OPENINGS = frozenset(LISTS.phrases("questions", "openings"))
 """Beginnings that ask whether what follows is there."""
-_PLACES = frozenset({(), ("in", "the", "image"), ("in", "it"), ("here",)})
 _ENDINGS = frozenset(
     (*state, *place)
-    for state in (("visible",), ("present",), ("shown",), ("there",), ("to", "be", "seen"), ())
-    for place in _PLACES
+    for state in ((), *LISTS.phrases("questions", "states"))
+    for place in ((), *LISTS.phrases("questions", "places"))
 )
 """Ends of such questions."""
 

@@ -15,9 +15,9 @@ class being there and not on the instance's own fact.
 
 Two rules of ``grounded`` keep one error from becoming several. A judge that sees no relationship
 between objects that a question describes by attributes is asked once more by class label
-(:attr:`Fact.by_label`): a wrong colour is an attribute's fact. An object of which the panel is
-unsure is asked on about, and is there if what is found shows it
-(:func:`scenewright.core.facts.settled`).
+(:attr:`Fact.label_question`): a wrong colour is an attribute's fact. An object of which the panel
+is unsure is asked on about, and is there if what is found shows it
+(:func:`scenewright.core.facts.resolve_verdicts`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ import hashlib
 import itertools
 import random
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from scenewright.core.english import (
@@ -98,7 +98,7 @@ def distinguishing_keys(scene: SceneGraph, item: SceneObject) -> tuple[str, ...]
     ``SETS_TRIED`` sets the rest is not tried: the keys without those that are not needed are
     returned then.
     """
-    return _Class(item.name, scene.objects).distinguishing_keys(item)
+    return _Class(_same_class(scene, item.name)).distinguishing_keys(item)
 
 
 def keys_of_one(scene: SceneGraph, item: SceneObject) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def keys_of_one(scene: SceneGraph, item: SceneObject) -> tuple[str, ...]:
 
     What all instances of the class are doing tells nothing.
     """
-    return _Class(item.name, scene.objects).keys_of_one(item)
+    return _Class(_same_class(scene, item.name)).keys_of_one(item)
 
 
 SETS_TRIED = 4096
@@ -120,15 +120,14 @@ class _Class:
     few values.
     """
 
-    def __init__(self, name: str, objects: Iterable[SceneObject]) -> None:
-        self.items = [one for one in objects if one.name == name]
-        self._bits = {one.id: 1 << at for at, one in enumerate(self.items)}
-        self._having: dict[str, int] = {}
-        self._values = Counter(pair for one in self.items for pair in one.attributes.items())
-        for one in self.items:
+    def __init__(self, items: Sequence[SceneObject]) -> None:
+        self.items = items
+        self._bits = {one.id: 1 << at for at, one in enumerate(items)}
+        self._having: dict[str, int] = defaultdict(int)
+        self._values = Counter(pair for one in items for pair in one.attributes.items())
+        for one in items:
             for value in one.attributes.values():
-                folded = value.casefold()
-                self._having[folded] = self._having.get(folded, 0) | self._bits[one.id]
+                self._having[value.casefold()] |= self._bits[one.id]
 
     def distinguishing_keys(self, item: SceneObject) -> tuple[str, ...] | None:
         """Return as the function of this name."""
@@ -145,14 +144,18 @@ class _Class:
 
         if not alone(having):
             return None
-        tried = 0
-        for size in range(len(having) + 1):
-            for subset in itertools.combinations(having, size):
-                if alone(subset):
-                    return subset
-                if (tried := tried + 1) == SETS_TRIED:
-                    return self._needed(tuple(having), alone)
-        return None
+        subsets = itertools.chain.from_iterable(
+            itertools.combinations(having, size) for size in range(len(having) + 1)
+        )
+        for subset in itertools.islice(subsets, SETS_TRIED):
+            if alone(subset):
+                return subset
+        keys = tuple(having)
+        for key in reversed(keys):
+            fewer = tuple(one for one in keys if one != key)
+            if alone(fewer):
+                keys = fewer
+        return keys
 
     def keys_of_one(self, item: SceneObject) -> tuple[str, ...]:
         """Return as the function of this name."""
@@ -162,15 +165,6 @@ class _Class:
             if self._values[pair] < len(self.items) or not described(item, pair[:1]).states
         )
 
-    def _needed(
-        self, keys: tuple[str, ...], alone: Callable[[Iterable[str]], bool]
-    ) -> tuple[str, ...]:
-        for key in reversed(keys):
-            fewer = tuple(one for one in keys if one != key)
-            if alone(fewer):
-                keys = fewer
-        return keys
-
 
 class _Scene:
     """A scene with what its questions look up again and again."""
@@ -179,54 +173,45 @@ class _Scene:
         self.graph = graph
         self._names = Names(graph)
         self.items = {item.id: self._names.as_written(item) for item in graph.objects}
-        self._classes: dict[str, _Class] = {}
-        self._keys: dict[str, tuple[str, ...] | None] = {}
-        self._orders: dict[str, tuple[str, ...]] = {}
-        self._places: dict[str, int] = {}
-        self._sharing: dict[tuple[str, str], int] = {}
+        same: dict[str, list[SceneObject]] = defaultdict(list)
+        for item in graph.objects:
+            same[item.name].append(item)
+        self.classes = {name: _Class(items) for name, items in same.items()}
+        ends = _ends_of(graph)
+        self.orders = {name: _ordered(items, ends) for name, items in same.items()}
+        """:func:`instance_order` of each class."""
+        self.places = {id_: at for ids in self.orders.values() for at, id_ in enumerate(ids, 1)}
+        """Position, from 1, of each object in the counting order of its class."""
+        self.sharing: dict[tuple[str, str], int] = {}
+        """Position, from 1, of an object in its class among equal values of a key."""
         self._alike: Counter[tuple[str, str, str]] = Counter()
-        self._holding: dict[tuple[frozenset[str], frozenset[str]], frozenset[str]] = {}
-        self._of: dict[str, frozenset[str]] = {}
-        self._phrases: dict[str, str] = {}
-        self._referring: dict[str, str] = {}
-        self.exact = frozenset(_exact_classes(graph))
+        for name, ids in self.orders.items():
+            for id_ in ids:
+                for key, value in self.items[id_].attributes.items():
+                    self._alike[name, key, value] += 1
+                    self.sharing[id_, key] = self._alike[name, key, value]
+        said = (count for count in graph.intent.counts if count.kind == "exact")
+        exact = {id_ for one in said if one.number == len(one.objects) for id_ in one.objects}
+        self.exact = {name for name, ids in self.orders.items() if exact.issuperset(ids)}
         """Classes of which there must not be more."""
-        self._ends = _ends_of(graph)
-        self._leaving: dict[str, list[Relation]] = {}
-        self._arriving: dict[str, list[Relation]] = {}
+        self._leaving: dict[str, list[Relation]] = defaultdict(list)
+        self._arriving: dict[str, list[Relation]] = defaultdict(list)
         for relation in graph.relations:
-            self._leaving.setdefault(relation.source, []).append(relation)
-            self._arriving.setdefault(relation.target, []).append(relation)
+            self._leaving[relation.source].append(relation)
+            self._arriving[relation.target].append(relation)
+        self._holding: dict[tuple[frozenset[str], frozenset[str]], frozenset[str]] = {}
+        self.keys = cache(lambda item: self.classes[item.name].distinguishing_keys(item))
+        """Returns :func:`distinguishing_keys` of an object."""
+        self.referring_phrase = cache(self._refer)
+        """Returns the words by which a question means an object."""
 
-    def class_of(self, item: SceneObject) -> _Class:
-        if item.name not in self._classes:
-            self._classes[item.name] = _Class(item.name, self.graph.objects)
-        return self._classes[item.name]
-
-    def keys(self, item: SceneObject) -> tuple[str, ...] | None:
-        """Return :func:`distinguishing_keys`."""
-        if item.id not in self._keys:
-            self._keys[item.id] = self.class_of(item).distinguishing_keys(item)
-        return self._keys[item.id]
-
-    def phrase(self, item: SceneObject) -> str:
-        """Return :func:`noun_phrase` with all attributes."""
-        if item.id not in self._phrases:
-            self._phrases[item.id] = noun_phrase(item)
-        return self._phrases[item.id]
-
-    def referring_phrase(self, item: SceneObject) -> str:
-        """Return the words by which a question means ``item``."""
-        if item.id not in self._referring:
-            keys = self.keys(item)
-            if keys is None:
-                shown = self.class_of(item).keys_of_one(item)
-                said = f"one of the {noun_phrase(item, shown, many=True)}"
-            else:
-                said = noun_phrase(item, keys)
-                said = said if keys == () and self.is_bare(item) else f"the {said}"
-            self._referring[item.id] = said
-        return self._referring[item.id]
+    def _refer(self, item: SceneObject) -> str:
+        keys = self.keys(item)
+        if keys is None:
+            shown = self.classes[item.name].keys_of_one(item)
+            return f"one of the {noun_phrase(item, shown, many=True)}"
+        phrase = noun_phrase(item, keys)
+        return phrase if keys == () and self.is_bare(item) else f"the {phrase}"
 
     def is_bare(self, item: SceneObject) -> bool:
         """Return whether a label takes no article: "Mona Lisa", "someone"."""
@@ -238,34 +223,11 @@ class _Scene:
         """Return whether a label is a proper name."""
         return self._names.is_proper(item.name)
 
-    def told_by_attributes(self, item: SceneObject) -> bool:
-        """Whether :meth:`referring_phrase` names attributes of ``item``."""
+    def is_described_by_attributes(self, item: SceneObject) -> bool:
+        """Return whether :attr:`referring_phrase` names attributes of ``item``."""
         keys = self.keys(item)
-        shown = self.class_of(item).keys_of_one(item) if keys is None else keys
+        shown = self.classes[item.name].keys_of_one(item) if keys is None else keys
         return noun_phrase(item, shown) != item.name
-
-    def order(self, item: SceneObject) -> tuple[str, ...]:
-        """Return :func:`instance_order` of the class of ``item``."""
-        if item.name not in self._orders:
-            order = _ordered(self.class_of(item).items, self._ends)
-            self._orders[item.name] = order
-            self._places |= {one: at for at, one in enumerate(order, start=1)}
-        return self._orders[item.name]
-
-    def place(self, item: SceneObject) -> int:
-        """Return the position, from 1, of ``item`` in the counting order of its class."""
-        self.order(item)
-        return self._places[item.id]
-
-    def sharing(self, item: SceneObject, key: str) -> int:
-        """Return the position, from 1, of ``item`` in its class among equal values of ``key``."""
-        if (item.id, key) not in self._sharing:
-            for one in self.order(item):
-                value = self.items[one].attributes.get(key)
-                if value is not None:
-                    self._alike[item.name, key, value] += 1
-                    self._sharing[one, key] = self._alike[item.name, key, value]
-        return self._sharing[item.id, key]
 
     def counting(self, item: SceneObject, key: str | None = None) -> Counting | None:
         """Return how the facts of a class, or of those with a value of ``key``, are counted.
@@ -273,9 +235,10 @@ class _Scene:
         None where one fact says it all.
         """
         if key is None:
-            least, wanted, exact = self.place(item), len(self.order(item)), item.name in self.exact
+            least, wanted = self.places[item.id], len(self.orders[item.name])
+            exact = item.name in self.exact
         else:
-            least, exact = self.sharing(item, key), False
+            least, exact = self.sharing[item.id, key], False
             wanted = self._alike[item.name, key, item.attributes[key]]
         if wanted + exact < 2:
             return None
@@ -294,9 +257,7 @@ class _Scene:
         """Return ids of the objects that the question's words for ``item`` may mean."""
         if protocol == "grounded" and self.keys(item) is not None:
             return frozenset((item.id,))
-        if item.name not in self._of:
-            self._of[item.name] = frozenset(one.id for one in self.class_of(item).items)
-        return self._of[item.name]
+        return frozenset(self.orders[item.name])
 
     def holding(
         self, source: SceneObject, target: SceneObject, protocol: Protocol
@@ -320,11 +281,6 @@ class _Scene:
                 yield from (r for r in self._arriving.get(other, ()) if r.source in ones)
 
 
-def _rng(*parts: object) -> random.Random:
-    text = "\x1f".join(str(part) for part in parts)
-    return random.Random(hashlib.sha256(text.encode()).digest())
-
-
 def option_text(predicate: str) -> str:
     """Return a predicate as an option says it: a verb in its ``-ing`` form, else as it stands.
 
@@ -342,12 +298,6 @@ def option_text(predicate: str) -> str:
     return f"{said} {rest}" if rest else said
 
 
-def _wrong_text(predicate: str, wrong: str) -> str:
-    """Return ``wrong`` worded like the asked ``predicate``: on the left of → on the right of."""
-    said = turned(predicate)
-    return said if canonical(said) == wrong else option_text(wrong)
-
-
 def relation_options(
     predicate: str,
     shuffle_key: tuple[object, ...],
@@ -363,10 +313,14 @@ def relation_options(
     ``predicates`` are the statistics behind wrong options (default: ``general``). Source:
     Scene-Bench, Sec. 3.2.
     """
-    rng = _rng(*shuffle_key, predicate)
+    key = "\x1f".join(map(str, (*shuffle_key, predicate)))
+    rng = random.Random(hashlib.sha256(key.encode()).digest())
     known = predicates if predicates is not None else load_predicates()
     wrong = known.wrong_options(classes[0], predicate, classes[1], rng, holding)
-    offered = [option_text(predicate), *(_wrong_text(predicate, other) for other in wrong)]
+    # Worded like the asked one: on the left of → on the right of.
+    mirrored = turned(predicate)
+    offered = [option_text(predicate)]
+    offered += [mirrored if canonical(mirrored) == one else option_text(one) for one in wrong]
     rng.shuffle(offered)
     return (*offered, NO_RELATION)
 
@@ -412,7 +366,11 @@ def instance_order(scene: SceneGraph, name: str) -> tuple[str, ...]:
 
     Those with most relations, then attributes, are first.
     """
-    return _ordered([item for item in scene.objects if item.name == name], _ends_of(scene))
+    return _ordered(_same_class(scene, name), _ends_of(scene))
+
+
+def _same_class(scene: SceneGraph, name: str) -> list[SceneObject]:
+    return [item for item in scene.objects if item.name == name]
 
 
 def _ends_of(scene: SceneGraph) -> Counter[str]:
@@ -426,14 +384,14 @@ def _ordered(same: Iterable[SceneObject], ends: Counter[str]) -> tuple[str, ...]
 
 def _counted(scene: _Scene, item: SceneObject, count: int) -> str:
     """Return id of the fact that there are at least ``count`` objects of the class of ``item``."""
-    return object_fact_id(scene.order(item)[count - 1])
+    return object_fact_id(scene.orders[item.name][count - 1])
 
 
 def _object_question(scene: _Scene, item: SceneObject, protocol: Protocol) -> tuple[str, str]:
     """Return the question, and the statement for people."""
     if protocol == "scene-bench":
         return f"Is there {article(item.name)} {item.name} in the image?", item.name
-    ordinal = scene.place(item)
+    ordinal = scene.places[item.id]
     if ordinal == 1:
         return _is_there(scene, item), item.name
     return (
@@ -453,7 +411,7 @@ def _is_there(scene: _Scene, item: SceneObject, key: str | None = None) -> str:
         return f"Are there {seen}?"
     if key is None and item.name.casefold() in ONE:
         return f"Is the {item.name} in the image?"
-    single = len(scene.order(item)) == 1
+    single = len(scene.orders[item.name]) == 1
     bare = (is_mass(item.name) and single) or not takes_article(item.name)
     begin = "" if bare else f"{article(phrase)} "
     return f"Is there {begin}{seen}?"
@@ -486,11 +444,11 @@ def _how_many(some: str) -> str:
 def _attribute_question(scene: _Scene, item: SceneObject, key: str, protocol: Protocol) -> str:
     if protocol == "scene-bench":
         return f"Is the {item.name} {item.attributes[key]}?"
-    if len(scene.order(item)) == 1:
+    if len(scene.orders[item.name]) == 1:
         subject = item.name if scene.is_bare(item) else f"the {item.name}"
         many = is_many(item.name) and not scene.is_proper(item)
         return attribute_question(item, key, subject, many)
-    ordinal = scene.sharing(item, key)
+    ordinal = scene.sharing[item.id, key]
     if ordinal == 1:
         return _is_there(scene, item, key)
     return f"Are there at least {ordinal} {_seen(item, key, many=True)}?"
@@ -520,10 +478,10 @@ def _relation_fact(
         first, second = scene.referring_phrase(source), scene.referring_phrase(target)
         shuffle_key = (seed, relation.source, relation.target)
     parents: tuple[str, ...] = ()
-    by_label = ""
+    label_question = ""
     if protocol != "scene-bench":
-        if any(scene.told_by_attributes(item) for item in (source, target)):
-            by_label = _relation_question(f"the {source.name}", f"the {target.name}")
+        if any(scene.is_described_by_attributes(item) for item in (source, target)):
+            label_question = _relation_question(f"the {source.name}", f"the {target.name}")
         # Both ends of one class need two of it.
         counts = (1, 2) if source.name == target.name else (1, 1)
         ends = zip((source, target), counts, strict=True)
@@ -538,7 +496,7 @@ def _relation_fact(
         parents=parents,
         statement=relation_statement(source, relation.predicate, target),
         question=_relation_question(first, second),
-        by_label=by_label,
+        label_question=label_question,
         options=relation_options(
             relation.predicate,
             shuffle_key,
@@ -597,13 +555,13 @@ def facts_of(
     known = _Scene(scene)
     for item in scene.objects:
         question, statement = _object_question(known, item, protocol)
-        counts = protocol != "scene-bench" and len(known.order(item)) > 1
+        counts = protocol != "scene-bench" and len(known.orders[item.name]) > 1
         facts.append(
             Fact(
                 id=object_fact_id(item.id),
                 kind="object",
                 subject=item.id,
-                key=str(known.place(item)) if counts else None,
+                key=str(known.places[item.id]) if counts else None,
                 classes=(item.name,),
                 statement=statement,
                 question=question,
@@ -623,7 +581,7 @@ def facts_of(
                     parents=(
                         ()
                         if protocol == "scene-bench"
-                        else (_counted(known, item, known.sharing(item, key)),)
+                        else (_counted(known, item, known.sharing[item.id, key]),)
                     ),
                     statement=f"{item.name} is {value}",
                     question=_attribute_question(known, known.items[item.id], key, protocol),
@@ -634,23 +592,23 @@ def facts_of(
     if protocol != "scene-bench" and scene.intent:
         facts.extend(_numbers(known))
         facts.extend(_exclusion_fact(known, one) for one in scene.intent.exclusions)
-        facts.extend(_text_fact(text) for text in scene.intent.texts)
+        facts.extend(
+            Fact(
+                id=f"t:{_part(text)}",
+                kind="text",
+                subject="",
+                value=text,
+                statement=f'the text "{text}"',
+                question=f'Is the text "{text}" written in the image?',
+            )
+            for text in scene.intent.texts
+        )
     return _each_once(facts)
 
 
 def _each_once(facts: Iterable[Fact]) -> tuple[Fact, ...]:
     """Return ``facts`` without those that were said more than once, whose ids are equal."""
     return tuple({fact.id: fact for fact in facts}.values())
-
-
-def _exact_classes(graph: SceneGraph) -> Iterator[str]:
-    """Yield the classes whose number was said as an exact one."""
-    exact: set[str] = set()
-    for count in graph.intent.counts:
-        if count.kind == "exact" and count.number == len(count.objects):
-            exact.update(count.objects)
-    loose = {item.name for item in graph.objects if item.id not in exact}
-    yield from (item.name for item in graph.objects if item.name not in loose)
 
 
 def _numbers(scene: _Scene) -> Iterator[Fact]:
@@ -699,17 +657,6 @@ def _exclusion_fact(scene: _Scene, excluded: Exclusion) -> Fact:
     )
 
 
-def _text_fact(text: str) -> Fact:
-    return Fact(
-        id=f"t:{_part(text)}",
-        kind="text",
-        subject="",
-        value=text,
-        statement=f'the text "{text}"',
-        question=f'Is the text "{text}" written in the image?',
-    )
-
-
 def wishes_of(scene: SceneGraph) -> tuple[Fact, ...]:
     """Return a fact for each wish of a sentence for the whole picture, but its quality and format.
 
@@ -742,7 +689,12 @@ def realism_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:
     phrases: dict[str, list[str]] = {}
     for item in scene.objects:
         phrases.setdefault(noun_phrase(item), []).append(item.id)
-    sizes = {item.id: _one_of_size(known, item, phrases) for item in scene.objects}
+    referred: dict[str, str] = {}
+    for item in scene.objects:
+        same = phrases[phrase := noun_phrase(item)]
+        number = same.index(item.id) + 1
+        by_size = f"the {phrase} that is number {number} of {len(same)} by size"
+        referred[item.id] = known.referring_phrase(item) if len(same) == 1 else by_size
     return tuple(
         Fact(
             id=realism_fact_id(item.id, aspect),
@@ -754,7 +706,7 @@ def realism_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:
             parents=(object_fact_id(item.id),),
             statement=f"{noun_phrase(item)}{_LOOKS_REAL.format(aspect)}",
             question=(
-                f"Does {sizes[item.id]} have realistic {_ASPECT_WORDS[aspect]}, as in a photo?"
+                f"Does {referred[item.id]} have realistic {_ASPECT_WORDS[aspect]}, as in a photo?"
             ),
         )
         for item in scene.objects
@@ -765,11 +717,3 @@ def realism_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:
 def object_in_words(fact: Fact) -> str:
     """Return the object of a fact of realism with all its attributes: ``red dog``."""
     return fact.statement.removesuffix(_LOOKS_REAL.format(fact.key))
-
-
-def _one_of_size(scene: _Scene, item: SceneObject, phrases: Mapping[str, list[str]]) -> str:
-    phrase = scene.phrase(item)
-    same = phrases[phrase]
-    if len(same) == 1:
-        return scene.referring_phrase(item)
-    return f"the {phrase} that is number {same.index(item.id) + 1} of {len(same)} by size"

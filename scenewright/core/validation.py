@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -54,56 +57,14 @@ def cut_short(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-_NUMBER, _WHOLE, _TEXT = "must be a number", "must be a whole number", "must be text"
-_LIST, _OBJECT = "must be a list", "must be an object with named fields"
-_YES_OR_NO = "must be true or false"
-_WORDS: Mapping[str, str] = {
-    "missing": "is required",
-    "extra_forbidden": "unknown key",
-    "none_required": "must be left out",
-    "int_type": _WHOLE,
-    "int_parsing": _WHOLE,
-    "int_from_float": _WHOLE,
-    "int_parsing_size": "has too many digits",
-    "float_type": _NUMBER,
-    "float_parsing": _NUMBER,
-    "finite_number": "must be a finite number",
-    "bool_type": _YES_OR_NO,
-    "bool_parsing": _YES_OR_NO,
-    "string_type": _TEXT,
-    "string_unicode": "holds characters that are not valid Unicode",
-    "string_too_short": "must have at least {min_length} characters",
-    "string_too_long": "has too many characters, the limit is {max_length}",
-    "string_pattern_mismatch": "has the wrong form: it must match {pattern}",
-    "literal_error": "must be one of {expected}",
-    "enum": "must be one of {expected}",
-    "dict_type": _OBJECT,
-    "mapping_type": _OBJECT,
-    "model_type": _OBJECT,
-    "model_attributes_type": _OBJECT,
-    "dataclass_type": _OBJECT,
-    "list_type": _LIST,
-    "tuple_type": _LIST,
-    "set_type": _LIST,
-    "frozen_set_type": _LIST,
-    "iterable_type": _LIST,
-    "too_long": "has too many items, the limit is {max_length}",
-    "too_short": "must have at least {min_length} items",
-    "greater_than": "must be greater than {gt}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than": "must be less than {lt}",
-    "less_than_equal": "must be at most {le}",
-    "multiple_of": "must be a multiple of {multiple_of}",
-    "json_invalid": "is not valid JSON",
-    "json_type": "must be JSON",
-    "path_type": "must be a path",
-    "union_tag_invalid": "unknown {discriminator} {tag!r}: use one of {expected_tags}",
-    "union_tag_not_found": "needs {discriminator}",
-    "recursion_loop": "contains itself",
-    "bytes_invalid_encoding": "is not valid {encoding}",
-}
 _TYPES = frozenset(get_args(ErrorType))
 _OWN = ("value_error", "assertion_error")
+
+
+@cache
+def _messages() -> Mapping[str, str]:
+    """Return the message of each type of error that has one."""
+    return tomllib.loads((files(__package__) / "validation.toml").read_text(encoding="utf-8"))
 
 
 def problem_in_words(problem: Mapping[str, Any]) -> str:
@@ -114,8 +75,8 @@ def problem_in_words(problem: Mapping[str, Any]) -> str:
     kind, said = str(problem["type"]), str(problem["msg"])
     if kind in _OWN or kind not in _TYPES:
         return said.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    if kind in _WORDS:
-        return _WORDS[kind].format_map(defaultdict(str, problem.get("ctx") or {}))
+    if kind in (messages := _messages()):
+        return messages[kind].format_map(defaultdict(str, problem.get("ctx") or {}))
     return f"is not valid ({kind.replace('_', ' ')})"
 
 

@@ -39,12 +39,12 @@ class _Predicate:
 
     name: str
     kind: PredicateKind
-    converse: str | None
-    opposite: str | None
-    entails: frozenset[str]
-    near_to: frozenset[str]
-    excludes: frozenset[str]
-    weak: bool
+    converse: str | None = None
+    opposite: str | None = None
+    entails: frozenset[str] = frozenset()
+    near_to: frozenset[str] = frozenset()
+    excludes: frozenset[str] = frozenset()
+    weak: bool = False
 
 
 def _plain(text: str) -> str:
@@ -57,16 +57,12 @@ def _load(data: dict[str, Any]) -> tuple[dict[str, _Predicate], dict[str, str], 
     forms: dict[str, str] = {}
     for row in (*data["predicate"], *data["short"]["predicates"]):
         name: str = row["name"]
-        known[name] = _Predicate(
-            name=name,
-            kind=row["kind"],
-            converse=row.get("converse"),
-            opposite=row.get("opposite"),
-            entails=frozenset(row.get("entails", ())),
-            near_to=frozenset(row.get("near_to", ())),
-            excludes=frozenset(row.get("excludes", ())),
-            weak=row.get("weak", False),
-        )
+        fields: dict[str, Any] = {
+            key: frozenset(value) if isinstance(value, list) else value
+            for key, value in row.items()
+            if key != "means"
+        }
+        known[name] = _Predicate(**fields)
         for form in (name, *row.get("means", ())):
             if forms.setdefault(form, name) != name:
                 raise ValueError(f"vocabulary.toml: {form!r} means {forms[form]!r} and {name!r}")
@@ -374,17 +370,11 @@ def holds_with(asked: str, other: str) -> bool:
 
 def _exchanged(one: str, two: str) -> bool:
     """Return whether people exchange the two, or a predicate that one of them entails."""
-    for first, second in ((one, two), (two, one)):
-        entry = _KNOWN.get(first)
-        if entry is not None and second in entry.near_to:
-            return True
-        if entry is None and any(_near(other, second) for other in entailed(first)):
-            return True
-    return False
-
-
-def _near(first: str, second: str) -> bool:
-    return second in _KNOWN[first].near_to or (second in _KNOWN and first in _KNOWN[second].near_to)
+    return any(
+        second in _KNOWN[name].near_to or (second in _KNOWN and name in _KNOWN[second].near_to)
+        for first, second in ((one, two), (two, one))
+        for name in ((first,) if first in _KNOWN else entailed(first))
+    )
 
 
 def is_wording(predicate: str) -> bool:

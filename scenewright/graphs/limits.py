@@ -78,7 +78,7 @@ def expected_of(
     total = ExpectedUsage()
     if expected is None or not facts:
         return total
-    again = [again for f in facts if (again := f.asked_by_label) is not None]
+    again = [again for f in facts if (again := f.with_label_question) is not None]
     caps: JudgeCaps | None = getattr(judge, "caps", None)
     if caps is not None and caps.counts:
         # Several facts are told by one number.

@@ -30,7 +30,7 @@ from langgraph.types import Command, Send
 
 from scenewright.agents.panel.cascade import unsure_facts
 from scenewright.agents.panel.intervals import card_correction, score_intervals
-from scenewright.agents.panel.panel import LeftOut, next_wave, void_verdicts
+from scenewright.agents.panel.panel import MissingMeans, next_wave, void_verdicts
 from scenewright.core.facts import (
     FACT_KINDS,
     Answer,
@@ -84,7 +84,7 @@ class JudgeRouter:
         ``first``: by the first judges of the cascade alone. A fact that no judge can answer is
         unscored.
         """
-        left_out: LeftOut = "unscored" if self._cascade is None or first else "unasked"
+        missing_means: MissingMeans = "unscored" if self._cascade is None or first else "unasked"
         stage: Stage | None = "first" if first else None
         groups: dict[tuple[bool, tuple[str, ...]], list[Fact]] = {}
         for fact in facts:
@@ -96,7 +96,7 @@ class JudgeRouter:
             table = {judge: by_judge[judge] for judge in judges}
             # Of what was said beside the graph nothing is learnt for its facts.
             before = found if beside else _of_graph(found)
-            for verdict in panel.verdicts(mine, table, before, left_out=left_out):
+            for verdict in panel.verdicts(mine, table, before, missing_means=missing_means):
                 if not judges and verdict.state == "unscored":
                     reason = f"no judge of the {self._role} can answer it"
                     verdict = verdict.model_copy(update={"reason": reason})

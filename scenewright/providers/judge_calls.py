@@ -33,7 +33,7 @@ from scenewright.providers.versions import (
 
 T = TypeVar("T")
 
-_UNSEEN = {"id", "subject", "target", "classes", "parents", "by_label", "counting"}
+_UNSEEN = {"id", "subject", "target", "classes", "parents", "label_question", "counting"}
 """Fields of a fact that a judge does not see."""
 _AHEAD = ":ahead"
 _USABLE = ("yes", "no")
@@ -137,7 +137,7 @@ async def ask(
     later: tuple[Fact, ...] = ()
     if judge.caps.at_once:
         later = by_vocabulary(judge.id, vocabulary, ahead)[1]
-        labelled = (fact.asked_by_label for fact in (*rest, *later))
+        labelled = (fact.with_label_question for fact in (*rest, *later))
         later = (*later, *(fact for fact in labelled if fact is not None))
     asked = rest
     if judge.caps.counts:
@@ -148,7 +148,7 @@ async def ask(
     asked_again = {
         at: again
         for at, (fact, answer) in enumerate(zip(rest, answers, strict=True))
-        if answer.choice == NO_RELATION and (again := fact.asked_by_label) is not None
+        if answer.choice == NO_RELATION and (again := fact.with_label_question) is not None
     }
     found = replace(found, answers=tuple(answers))
     if asked_again:

@@ -58,9 +58,10 @@ from scenewright.runs.model_factory.profiles import (
     chat_name,
     warm,
 )
-from scenewright.runs.options import RunOptions
+from scenewright.runs.options import RunArguments
 from scenewright.runs.plan import RunPlan, plan_run
-from scenewright.runs.records import PageWarning, RunResult, result_of
+from scenewright.runs.record import PageError, record_of
+from scenewright.runs.result import PageWarning, RunResult, result_of
 from scenewright.runs.run_reading import read_locked
 from scenewright.runs.scoring import panel_for
 from scenewright.runs.spending import check_limit
@@ -75,14 +76,15 @@ async def refine(
     profile: str | Profile | None = None,
     *,
     on_event: Callable[[Event], None] | None = None,
-    **options: Unpack[RunOptions],
+    **arguments: Unpack[RunArguments],
 ) -> RunResult:
     """Draw ``scene``, verify every fact of it, repair what is missing, and keep the best image.
 
     ``scene`` is a scene graph, a text, or a file in any supported format; a sentence is read by the
     profile's language model where it has one, else by rules (``reader``). ``profile`` names the
-    models (default: the settings' profile, else ``miniature``). ``options`` are those of
-    :class:`~scenewright.runs.options.RunOptions`::
+    models (default: the settings' profile, else ``miniature``). ``arguments`` are the
+    options of :class:`~scenewright.config.options.RunOptions`, and those of
+    :class:`~scenewright.runs.options.RunArguments`::
 
         await refine("red ball on table", profile="sdxl", rounds=3)
 
@@ -111,7 +113,7 @@ async def refine(
     invalid scene, ``EditError`` for an edit that does not fit (the run stays as it was),
     ``SettingsError``, ``BackendError`` and ``JudgeError``.
     """
-    return await execute(plan_run(scene, profile, **options), on_event)
+    return await execute(plan_run(scene, profile, **arguments), on_event)
 
 
 async def execute(plan: RunPlan, on_event: Callable[[Event], None] | None = None) -> RunResult:
@@ -132,7 +134,6 @@ async def execute(plan: RunPlan, on_event: Callable[[Event], None] | None = None
 def _write_page(folder: Path) -> None:
     """Write the run's page; a page that cannot be written is a warning: the result is there."""
     # The drawing of the page's graph takes a while to import.
-    from scenewright.runs.report.record import PageError
     from scenewright.runs.report.render import write_page
 
     try:
@@ -145,14 +146,14 @@ def _write_page(folder: Path) -> None:
 async def stream_refine(
     scene: SceneGraph | str | Path,
     profile: str | Profile | None = None,
-    **options: Unpack[RunOptions],
+    **arguments: Unpack[RunArguments],
 ) -> AsyncGenerator[Event, None]:
     """Yield the events of :func:`refine` as they happen; same arguments except ``on_event``.
 
     A run that continues yields its stored events first. The last event is ``Finished``, after the
     result file was written, or ``Paused`` for a run that waits for a person.
     """
-    async with aclosing(stream_plan(plan_run(scene, profile, **options))) as events:
+    async with aclosing(stream_plan(plan_run(scene, profile, **arguments))) as events:
         async for event in events:
             yield event
 
@@ -354,7 +355,7 @@ async def _loop(
             if isinstance(event, Finished):
                 await _write_result(folder, log, on_result)
             elif isinstance(event, Paused) and on_result is not None:
-                on_result(result_of(log.events, folder.path))
+                on_result(result_of(record_of(log.events, folder.path)))
             yield event
             if (warned := _reading_warning(plan, log, event)) is not None:
                 yield warned
@@ -427,7 +428,7 @@ def _first_event(plan: RunPlan, log: EventLog) -> Event:
 async def _write_result(folder: RunFolder, log: EventLog, on_result: _OnResult) -> None:
     path = folder / RESULT
     scene = SceneGraph() if log.started is None else log.started.scene
-    result = await worked_out(size_of(scene), result_of, log.events, folder.path)
+    result = await worked_out(size_of(scene), lambda: result_of(record_of(log.events, folder.path)))
     if log.edits or not path.exists():
         await asyncio.to_thread(lambda: write_text(path, result.model_dump_json(indent=2)))
     if on_result is not None:

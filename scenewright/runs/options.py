@@ -1,4 +1,4 @@
-"""Options of a run and the models that replace those of its profile, each declared once.
+"""Arguments of a run in Python: the options of every door, and what only Python can give.
 
 :func:`scenewright.runs.api.refine`, :func:`~scenewright.runs.api.stream_refine` and
 :func:`~scenewright.runs.plan.plan_run` take them as keyword arguments.
@@ -11,38 +11,56 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from PIL import Image
+from pydantic import ValidationError
 
 from scenewright.config import OnModelChange
-from scenewright.config.options import Budget
-from scenewright.config.profiles import SentenceReader
+from scenewright.config.options import (
+    Asking,
+    Budget,
+    Noise,
+    ReferencePrompt,
+    Repair,
+    RunOptions,
+    SentenceReader,
+)
 from scenewright.config.settings import Settings
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.judge import Judge
+from scenewright.core.questions import Protocol
+from scenewright.core.suggestions import did_you_mean, suggestion
+from scenewright.core.validation import first_problem
 from scenewright.graphs.checkpoints import CheckpointFactory
+from scenewright.graphs.errors import RunError
 from scenewright.graphs.events import Edit, SentenceReading
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 
-class ModelOverrides(TypedDict, total=False):
-    """Models that replace those of a profile; None keeps the profile's."""
+class ModelObjects(TypedDict, total=False):
+    """Models given as objects; None keeps the profile's."""
 
     backend: ImageBackend | None
-    judges: Sequence[Judge] | None
-    """Judges of the loop."""
-    report_judges: Sequence[Judge] | None
-    """Judges that report the result and never steer the loop."""
     composer: Composer | None
     chat: BaseChatModel | None
     """Language model of the director."""
     realism_judges: Sequence[Judge] | None
     """Judges of the loop for the realism of objects."""
     realism_report_judges: Sequence[Judge] | None
+    """Judges of the report for the realism of objects."""
 
 
-class PersonOptions(TypedDict, total=False):
+class ModelOverrides(ModelObjects, total=False):
+    """Models that replace those of a profile; None keeps the profile's."""
+
+    judges: Sequence[Judge] | None
+    """Judges of the loop."""
+    report_judges: Sequence[Judge] | None
+    """Judges that report the result and never steer the loop."""
+
+
+class ControlArguments(TypedDict, total=False):
     """Control of a run by a person or by the process that executes it."""
 
     edit: Edit | None
@@ -56,38 +74,55 @@ class PersonOptions(TypedDict, total=False):
     """Settings of this machine (default: read from files and the environment)."""
 
 
-class RunOptions(ModelOverrides, PersonOptions, total=False):
-    """Options of a run."""
+class RunArguments(ModelObjects, ControlArguments, total=False):
+    """Keyword arguments of a run.
 
+    The names of :class:`~scenewright.config.options.RunOptions`, which documents them, may be given
+    one by one or together as ``options``.
+    """
+
+    options: RunOptions
+    judges: Sequence[Judge] | Sequence[str] | None
+    """Judges of the loop: objects, or names as ``kind:model``."""
+    report_judges: Sequence[Judge] | Sequence[str] | None
+    """Judges of the report: objects, or names as ``kind:model``."""
+    self_report: bool
+    strategy: str | None
+    rounds: int
+    patience: int
+    realism: bool
+    weight_best: float | None
+    weight_missing: float | None
+    repair: Repair | None
+    repair_strength: float | None
+    crop: bool | None
+    proposals: int | None
+    alpha: float | None
+    protocol: Protocol | None
+    asking: Asking | None
+    reference_prompt: ReferencePrompt | None
+    noise: Noise | None
+    seed: int
+    steps: int | None
+    guidance: float | None
+    negative_prompt: str | None
+    width: int | None
+    height: int | None
+    budget: Budget | None
+    reader: SentenceReader | None
+
+    size: tuple[int, int] | None
+    """Width and height in pixels, in place of ``width`` and ``height``."""
     out: str | Path | None
     """Run folder (default: one below ``runs/``, named after the configuration)."""
     resume: bool
     """Whether to continue, or return, the run of the same configuration (default true); otherwise a
     new run begins."""
-    rounds: int
-    """Most rounds, the first candidate included (default 3)."""
-    patience: int
-    """Rounds in a row without a better candidate (default 2)."""
-    budget: Budget | None
-    """Most images, seconds and dollars."""
-    seed: int
-    """Seed of the run (default 0)."""
-    size: tuple[int, int] | None
-    """Width and height of the drawn pictures in pixels (default: the profile's)."""
     sentence: str
     """Words that a scene graph was read from: the title of the run's page, and the prompt of
     profiles that draw from sentences (default: none; a sentence is its own)."""
-    reader: SentenceReader | None
-    """Parser of a sentence: ``llm``, ``rules``, or None for the profile's (default): its language
-    model where it has one, in whose place the rules read if it fails."""
     reading: SentenceReading | None
     """How the sentence of a scene graph was read, which the run tells and counts."""
-    strategy: str | None
-    """Repair strategy (``scenewright strategies``) or ``director`` (default: the profile's)."""
-    realism: bool
-    """Whether judges also say how real each object looks (default false)."""
-    self_report: bool
-    """Whether the judges of the loop may report its result; it is labelled (default false)."""
     start: Image.Image | str | Path | None
     """Picture to begin with instead of drawing one."""
     mask: Image.Image | str | Path | None
@@ -99,27 +134,54 @@ class RunOptions(ModelOverrides, PersonOptions, total=False):
     the run with a ``RunError``."""
 
 
-DEFAULTS = RunOptions(
-    rounds=3,
-    seed=0,
-    patience=2,
-    resume=True,
-    realism=False,
-    self_report=False,
-    page=True,
-    on_model_change="accept",
-)
-MODELS: tuple[str, ...] = tuple(ModelOverrides.__annotations__)
+MODELS: tuple[str, ...] = (*ModelOverrides.__annotations__,)
 """Names of the models that a caller may replace."""
+_NAMED = ("judges", "report_judges")
+"""Models that may be given by name."""
 
 
-def overrides_of(options: Mapping[str, Any]) -> ModelOverrides:
-    """Return the models among ``options``; None for each model of the profile that stays."""
-    return cast(ModelOverrides, {name: options.get(name) for name in MODELS})
-
-
-def check_names(given: Mapping[str, Any], known: type) -> None:
+def check_names(arguments: Mapping[str, Any], known: type) -> None:
     """Raise ``TypeError`` for an argument that the class ``known`` does not declare."""
-    unknown = sorted(set(given) - set(known.__annotations__))
-    if unknown:
-        raise TypeError(f"unknown arguments of a run: {', '.join(unknown)}")
+    for name in sorted(set(arguments) - set(known.__annotations__)):
+        near = did_you_mean(name, known.__annotations__)
+        raise TypeError(f"a run has no argument {name!r}{near or '; see RunOptions'}")
+
+
+def read_arguments(arguments: RunArguments) -> tuple[RunOptions, ModelOverrides]:
+    """Return the options and the model objects among the arguments of a run.
+
+    Raises ``TypeError`` for an unknown argument and for judges that are none, ``RunError`` for a
+    value that is not possible.
+    """
+    check_names(arguments, RunArguments)
+    values: dict[str, Any] = dict(arguments)
+    overrides = {name: values.get(name) for name in MODELS}
+    options = values.get("options") or RunOptions()
+    changes = {name: values[name] for name in RunOptions.model_fields if name in values}
+    for name in _NAMED:
+        judges = overrides[name]
+        changes.pop(name, None)
+        if judges is None:
+            continue
+        if isinstance(judges, str) or not isinstance(judges, Sequence):
+            judges = [judges]
+        if all(isinstance(judge, str) for judge in judges) and judges:
+            changes[name] = tuple(judges)
+            overrides[name] = None
+        elif not all(isinstance(judge, Judge) for judge in judges):
+            wrong = next(judge for judge in judges if not isinstance(judge, Judge))
+            raise TypeError(
+                f"{name}: {wrong!r} is not a judge. Give names as 'kind:model', for example "
+                "'local:miniature/judge-a', or objects of scenewright.core.ports.judge.Judge, "
+                "with id, fingerprint, caps and answer"
+            )
+    if (size := values.get("size")) is not None:
+        changes |= {"width": size[0], "height": size[1]}
+    if changes:
+        try:
+            options = RunOptions.model_validate(
+                {**options.model_dump(exclude_unset=True), **changes}
+            )
+        except ValidationError as error:
+            raise RunError(f"{first_problem(error)}{suggestion(error, RunOptions)}") from error
+    return options, cast(ModelOverrides, overrides)

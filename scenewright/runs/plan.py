@@ -6,26 +6,25 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pydantic import ValidationError
 
-from scenewright.agents.panel.panel import identity_of_chat
+from scenewright.agents.panel.independence import identity_of_chat
 from scenewright.agents.parsers.rules import parse_caption
 from scenewright.agents.parsers.unread import warn_of
 from scenewright.config import OnModelChange
-from scenewright.config.model_identity import apart_problem
-from scenewright.config.options import Budget, LoopOptions
+from scenewright.config.model_identity import independence_problem
+from scenewright.config.options import LoopOptions, SentenceReader
 from scenewright.config.profiles import (
     ACCOUNTS,
     DIRECTED,
     DIRECTOR,
     REALISM_FIELDS,
     Profile,
-    SentenceReader,
     SettingsError,
 )
-from scenewright.config.settings import Settings, find_profile, load_settings, self_reporting
+from scenewright.config.settings import Settings, find_profile, load_settings, profile_with
 from scenewright.core.flushing import in_thread
 from scenewright.core.ports.backend import always
 from scenewright.core.scene import SceneGraph
@@ -40,12 +39,12 @@ from scenewright.runs.coverage import check_coverage, coverage_of, drawn_as_know
 from scenewright.runs.folder import CHECKPOINTS, RunError, RunFolder, choose_folder
 from scenewright.runs.model_factory.profiles import JUDGE_GROUPS, chat_name
 from scenewright.runs.options import (
-    DEFAULTS,
+    MODELS,
+    ControlArguments,
     ModelOverrides,
-    PersonOptions,
-    RunOptions,
+    RunArguments,
     check_names,
-    overrides_of,
+    read_arguments,
 )
 from scenewright.runs.reading import (
     chat_that_reads,
@@ -149,56 +148,45 @@ class RunPlan:
 def plan_run(
     scene: SceneGraph | str | Path,
     profile: str | Profile | None = None,
-    **given: Unpack[RunOptions],
+    **arguments: Unpack[RunArguments],
 ) -> RunPlan:
     """Return the plan of :func:`scenewright.runs.api.refine` with these arguments.
 
     A sentence for the profile's language model stays unread, and nothing is paid for: see
     :func:`~scenewright.runs.run_reading.read_plan`. Raises as that does.
     """
-    check_names(given, RunOptions)
-    chosen: RunOptions = {**DEFAULTS, **given}
-    overrides = overrides_of(chosen)
-    realism = chosen["realism"]
-    if chosen["on_model_change"] == "split":
+    choices, overrides = read_arguments(arguments)
+    on_model_change = arguments.get("on_model_change", "accept")
+    if on_model_change == "split":
         raise RunError(
             "a run has one score: on_model_change is 'accept' or 'stop' here, 'split' is for the "
             "tables of evaluations"
         )
-    settings = chosen.get("settings") or load_settings()
+    realism, chat = choices.realism, overrides["chat"]
+    settings = arguments.get("settings") or load_settings()
     if not isinstance(profile, Profile):
         profile = find_profile(profile or settings.profile, settings)
     named, read = profile, not isinstance(scene, SceneGraph)
-    graph, text, problem = _read(scene, profile, chosen.get("reader"))
-    if said := chosen.get("sentence"):
+    graph, text, problem = _read(scene, profile, choices.reader)
+    if said := arguments.get("sentence"):
         graph = graph.said_as(graph.intent.model_copy(update={"sentence": said}))
     if not graph:
         raise RunError("the scene has no objects: name at least one, for example 'red ball'")
-    if (strategy := chosen.get("strategy")) is not None:
-        profile = profile.model_copy(update={"strategy": strategy})
-    if chosen["self_report"]:
-        profile = self_reporting(profile)
-    _check_strategy(profile, overrides["chat"])
+    _check_strategy(choices.strategy or profile.strategy, profile, chat)
+    profile = profile_with(profile, choices, settings, directed=chat is not None)
     graph = drawn_as_known(graph, profile, overrides["backend"])
     if read and not text:
         # Who gives a scene knows what it says, and finds what is drawn of it in the plan.
         warn_of(graph)
-    pictures = load_initial_image(chosen.get("start"), chosen.get("mask"))
+    pictures = load_initial_image(arguments.get("start"), arguments.get("mask"))
     if pictures.start is not None and profile.strategy == DIRECTOR:
         raise RunError(
             "a director's run draws its first picture itself: leave start out, or choose another "
             "strategy (`scenewright strategies` lists them)"
         )
-    width, height = chosen.get("size") or (None, None)
     options = loop_options(
         profile,
-        rounds=chosen["rounds"],
-        seed=chosen["seed"],
-        patience=chosen["patience"],
-        budget=chosen.get("budget") or Budget(),
-        realism=realism,
-        width=width,
-        height=height,
+        **choices.for_loop(),
         negative_prompt=with_exclusions(profile.negative_prompt, graph),
         **pictures.hashes,
     )
@@ -231,9 +219,9 @@ def plan_run(
         )
     if aliases := _aliases(profile, settings):
         config["aliases"] = aliases
-    out, resume = chosen.get("out"), chosen["resume"]
+    out, resume = arguments.get("out"), arguments.get("resume", True)
     place = Path(out) if out is not None else choose_folder(settings.runs, config, resume=resume)
-    again: RunOptions = {**given, "settings": settings, "out": place}
+    again: RunArguments = {**arguments, "settings": settings, "out": place}
     return RunPlan(
         scene=graph,
         profile=profile,
@@ -245,18 +233,18 @@ def plan_run(
         resume=resume,
         named=out is not None,
         pictures=pictures,
-        on_model_change=chosen["on_model_change"],
-        page=chosen["page"],
-        reading=chosen.get("reading"),
+        on_model_change=on_model_change,
+        page=arguments.get("page", True),
+        reading=arguments.get("reading"),
         unread=UnreadSentence(
             text,
-            chosen.get("reader"),
+            choices.reader,
             problem,
             lambda scene: plan_run(scene, named, **again),
         )
         if text
         else None,
-        **_person(profile, chosen),
+        **_control(profile, arguments),
     )
 
 
@@ -286,11 +274,11 @@ def with_exclusions(negative_prompt: str, scene: SceneGraph) -> str:
     return ", ".join(filter(None, (negative_prompt, *excluded)))
 
 
-class ResumeOptions(ModelOverrides, PersonOptions, total=False):
-    """Options of a run that its folder knows."""
+class ResumeArguments(ModelOverrides, ControlArguments, total=False):
+    """Arguments of a run that its folder knows."""
 
 
-def plan_again(folder: str | Path, **given: Unpack[ResumeOptions]) -> RunPlan:
+def plan_again(folder: str | Path, **arguments: Unpack[ResumeArguments]) -> RunPlan:
     """Return the plan of the run that ``folder`` holds, from its manifest.
 
     For :func:`scenewright.runs.api.execute`.
@@ -299,14 +287,14 @@ def plan_again(folder: str | Path, **given: Unpack[ResumeOptions]) -> RunPlan:
     must be given again. Raises ``RunError`` if there is no run, if one of them is missing, or if
     the manifest is of another version.
     """
-    check_names(given, ResumeOptions)
-    overrides = overrides_of(given)
+    check_names(arguments, ResumeArguments)
+    overrides = cast(ModelOverrides, {name: arguments.get(name) for name in MODELS})
     place = RunFolder(Path(folder))
     manifest = place.manifest()
     if manifest is None:
         raise RunError(f"{place.path} holds no run: name the folder that `refine --out` wrote")
     config = manifest["config"]
-    settings = given.get("settings") or load_settings()
+    settings = arguments.get("settings") or load_settings()
     lacking = sorted(set(config["replaced"]) - {k for k, v in overrides.items() if v is not None})
     if lacking:
         raise RunError(
@@ -333,13 +321,13 @@ def plan_again(folder: str | Path, **given: Unpack[ResumeOptions]) -> RunPlan:
         overrides=overrides,
         resume=True,
         named=True,
-        **_person(profile, given),
+        **_control(profile, arguments),
     )
 
 
-def _person(profile: Profile, given: PersonOptions) -> dict[str, Any]:
-    """Return what a person may do with a run. ``RunError`` where its machine knows no person."""
-    edit, pause = given.get("edit"), given.get("pause")
+def _control(profile: Profile, arguments: ControlArguments) -> dict[str, Any]:
+    """Return the control of a run; ``RunError`` for what a director's run does not take."""
+    edit, pause = arguments.get("edit"), arguments.get("pause")
     if profile.strategy == DIRECTOR and edit is not None:
         raise EditError(
             "a director's run takes no edits: the director itself decides each step. Start a run "
@@ -352,7 +340,7 @@ def _person(profile: Profile, given: PersonOptions) -> dict[str, Any]:
     return {
         "edit": edit,
         "pause": pause or never,
-        "checkpoints": given.get("checkpoints") or folder_checkpoints,
+        "checkpoints": arguments.get("checkpoints") or folder_checkpoints,
     }
 
 
@@ -383,7 +371,7 @@ def _check_names(profile: Profile, overrides: ModelOverrides, settings: Settings
     if (chat := overrides["chat"]) is not None:
         directs = profile.strategy == DIRECTOR
         director = identity_of_chat(chat, settings.accounts) if directs else None
-    problem = apart_problem(loop, report, director, self_report=profile.self_report)
+    problem = independence_problem(loop, report, director, self_report=profile.self_report)
     if problem:
         raise SettingsError(problem)
 
@@ -401,8 +389,8 @@ def _aliases(profile: Profile, settings: Settings) -> dict[str, str]:
     return found
 
 
-def _check_strategy(profile: Profile, chat: BaseChatModel | None) -> None:
-    if profile.strategy == DIRECTOR:
+def _check_strategy(name: str, profile: Profile, chat: BaseChatModel | None) -> None:
+    if name == DIRECTOR:
         if profile.chat is None and chat is None:
             raise RunError(
                 f"the director needs a language model, and the profile {profile.name!r} names "
@@ -410,7 +398,7 @@ def _check_strategy(profile: Profile, chat: BaseChatModel | None) -> None:
             )
         return
     try:
-        strategy_of(profile.strategy)
+        strategy_of(name)
     except StrategyError as error:
         raise RunError(str(error)) from None
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from scenewright.agents.composers.check import dropped_facts
 from scenewright.agents.composers.comparison import changes_of, without_excluded
+from scenewright.agents.panel.cascade import guarantee_in
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import load_calibration
 from scenewright.agents.parsers.unread import CaptionError
@@ -248,11 +249,13 @@ def _cascade(profile: Profile) -> str:
     if spec is None:
         return ""
     first = f"{', '.join(spec.first)} first"
-    if spec.risk is None or profile.calibration is None:
+    made = None
+    if profile.calibration is not None:
+        calibration = load_calibration(profile.calibration)
+        panel = Panel(profile.aggregation, profile.quorum, calibration=calibration)
+        made = guarantee_in(spec, panel)
+    if made is None:
         return f"{first}, the others from {spec.unsure[0]:g} to {spec.unsure[1]:g}"
-    made = load_calibration(profile.calibration).cascade(
-        spec, Panel(profile.aggregation, profile.quorum)
-    )
     bounds = []
     for kind in FACT_KINDS:
         low, high = made.bounds(kind)

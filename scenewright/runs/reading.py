@@ -11,13 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scenewright.agents.parsers.rules import CaptionError, as_graph, parse_caption
-from scenewright.config.profiles import (
-    CHAT_KINDS,
-    Profile,
-    SentenceReader,
-    SettingsError,
-    split_judge,
-)
+from scenewright.config.options import SentenceReader
+from scenewright.config.profiles import CHAT_KINDS, Profile, SettingsError, split_judge
 from scenewright.config.settings import Settings, settings_with
 from scenewright.core.formats import text_of_source
 from scenewright.core.intent import Intent

@@ -15,10 +15,11 @@ from PIL import Image
 from pydantic import Field
 
 from scenewright.agents.panel.cascade import check_cascade, guarantee_in
-from scenewright.agents.panel.panel import Panel, able_judges, check_apart
+from scenewright.agents.panel.independence import check_independence
+from scenewright.agents.panel.panel import Panel, able_judges
 from scenewright.agents.parsers.unread import warn_of
-from scenewright.config.options import LoopOptions
-from scenewright.config.profiles import Profile, SentenceReader
+from scenewright.config.options import LoopOptions, SentenceReader
+from scenewright.config.profiles import Profile
 from scenewright.config.settings import (
     Settings,
     find_profile,
@@ -41,7 +42,7 @@ from scenewright.runs.folder import RunError
 from scenewright.runs.model_factory.profiles import RunJudges, build_judges
 from scenewright.runs.options import ModelOverrides
 from scenewright.runs.reading import ReadScene, read_scene
-from scenewright.runs.records import JudgeAnswers, by_judge
+from scenewright.runs.result import JudgeAnswers, by_judge
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -126,7 +127,7 @@ async def panel_for(
         )
     # Weights of local judges are read for it.
     await asyncio.to_thread(
-        check_apart,
+        check_independence,
         (*loop, *judges.realism_judges),
         (*report, *judges.realism_report_judges),
         director,
@@ -254,7 +255,6 @@ async def score(
         report_judges=judging.report_judges,
         settings=settings,
     ).judged
-    order = {fact.id: at for at, fact in enumerate(facts)}
     asked = [event for event in context.log.events if isinstance(event, Answered)]
     return Score(
         scene=graph,
@@ -268,5 +268,5 @@ async def score(
         ),
         reading=read.reading,
         reporting=reporting_of(asked),
-        answers=by_judge(asked, order),
+        answers=by_judge(asked, facts),
     )

@@ -14,23 +14,25 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 from pydantic import ValidationError
+from typing_extensions import TypedDict
 
-from scenewright.config.profiles import SentenceReader
+from scenewright.config.options import RunOptions
 from scenewright.config.settings import find_profile, load_settings
 from scenewright.core.formats import dump_scene, loads_scene
+from scenewright.core.suggestions import suggestion
 from scenewright.core.validation import first_problem
-from scenewright.graphs.errors import EditError
+from scenewright.graphs.errors import EditError, RunError
 from scenewright.graphs.events import Edit, Event
 from scenewright.runs.api import execute, refine
 from scenewright.runs.plan import plan_again
 from scenewright.runs.reading import ReadScene, read_scene
-from scenewright.runs.records import RunResult
+from scenewright.runs.result import RunResult
 
 HOW = (
     'Resume with an edit to go on, for example {"missing": "hat on dog", "rounds": 2} or '
@@ -47,18 +49,16 @@ class StudioInput(TypedDict):
     file that a client names."""
     profile: NotRequired[str]
     """Name of a profile; by default that of the settings."""
-    reader: NotRequired[SentenceReader | None]
-    """Parser of a sentence: ``llm`` or ``rules``; by default the profile's language model where it
-    has one."""
-    rounds: NotRequired[int]
-    """Most candidates drawn; 3 if not given."""
-    seed: NotRequired[int]
-    """Seed of the run; 0 if not given."""
-    self_report: NotRequired[bool]
-    """Whether models of the loop may report its result, which is then labelled so; False if not
-    given. An edit goes on as its run was begun."""
     review: NotRequired[bool]
     """Whether a person is asked at the end and may go on with an edit; False if not given."""
+
+
+# A person may give any option of a run; a state of another type could not say what was left out.
+StudioInput.__annotations__ |= {
+    name: NotRequired[Annotated[field.annotation, field]]
+    for name, field in RunOptions.model_fields.items()
+}
+StudioInput.__optional_keys__ |= set(RunOptions.model_fields)
 
 
 class UnreadPassage(TypedDict):
@@ -138,7 +138,7 @@ def build_studio() -> StateGraph[StudioState, None, StudioInput, StudioOutput]:
 async def _read(state: StudioState) -> dict[str, Any]:
     settings = load_settings()
     profile = find_profile(state.get("profile") or settings.profile, settings)
-    reader = state.get("reader")
+    reader = _options(state).reader
     read = await read_scene(state["scene"], profile, settings, reader=reader, is_text=True)
     found = read.scene
     return {
@@ -155,18 +155,26 @@ async def _refine(state: StudioState, runtime: Runtime[None]) -> dict[str, Any]:
 
     said = state.get("edit")
     if said is None:
-        options: dict[str, Any] = {
-            key: state[key] for key in ("rounds", "seed", "self_report") if key in state
-        }
+        options = _options(state)
         read = ReadScene.model_validate(state["read"])
-        if read.reading is not None:
-            options["reading"] = read.reading
-        return _output(await refine(read.scene, state.get("profile"), on_event=tell, **options))
+        profile = state.get("profile")
+        return _output(
+            await refine(read.scene, profile, on_event=tell, options=options, reading=read.reading)
+        )
     try:
         result = await execute(plan_again(state["folder"], edit=_edit(said)), on_event=tell)
     except EditError as error:
         return {"problem": str(error), "edit": None}
     return _output(result) | {"edit": None}
+
+
+def _options(state: StudioState) -> RunOptions:
+    """Return the options of a run that a person entered; ``RunError`` for a wrong one."""
+    given = {name: value for name, value in state.items() if name in RunOptions.model_fields}
+    try:
+        return RunOptions.model_validate(given)
+    except ValidationError as error:
+        raise RunError(f"{first_problem(error)}{suggestion(error, RunOptions)}") from error
 
 
 def _after_run(state: StudioState) -> str:

@@ -15,7 +15,7 @@ from scenewright.core.formats import load_scene
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.core.questions import facts_of
 from scenewright.runs.model_factory.profiles import RunModels
-from scenewright.runs.records import RoundRecord
+from scenewright.runs.result import RoundRecord
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = load_scene("red ball on table; dog left of table")

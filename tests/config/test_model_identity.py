@@ -8,10 +8,10 @@ import pytest
 
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.model_identity import (
-    apart_problem,
     digest_weights,
     identity_of_served,
     identity_of_spec,
+    independence_problem,
     model_name,
 )
 from scenewright.config.profiles import BUILT_IN, Profile, SettingsError
@@ -81,8 +81,8 @@ def test_one_model_whatever_its_account_snapshot_or_copy(one: str, other: str) -
     assert first is not None
     assert second is not None
     assert first.same_as(second)
-    assert "both steer the loop and report" in apart_problem([first], [second])
-    assert "count double" in apart_problem([first, second])
+    assert "both steer the loop and report" in independence_problem([first], [second])
+    assert "count double" in independence_problem([first, second])
 
 
 @pytest.mark.parametrize(("one", "other"), TWO_MODELS)
@@ -91,7 +91,7 @@ def test_sizes_and_variants_of_a_series_are_different_models(one: str, other: st
     assert first is not None
     assert second is not None
     assert not first.same_as(second)
-    assert not apart_problem([first], [second])
+    assert not independence_problem([first], [second])
 
 
 def test_a_name_is_taken_to_its_end_only_once() -> None:
@@ -186,4 +186,4 @@ def test_built_in_profiles_report_by_other_models_also_with_a_director(name: str
     if profile.chat is not None:
         profile = profile.model_copy(update={"strategy": "director"})
     loop, report, director = profile.identities()
-    assert not apart_problem(loop, report, director)
+    assert not independence_problem(loop, report, director)

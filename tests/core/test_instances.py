@@ -17,7 +17,7 @@ from scenewright.core.facts import (
     Verdict,
     assign_verdicts,
     missing_graph,
-    settled,
+    resolve_verdicts,
 )
 from scenewright.core.questions import (
     PROTOCOLS,
@@ -132,7 +132,7 @@ def test_what_cannot_be_told_apart_holds_once() -> None:
     assert len(missing.relations) == 1
     ends = {missing.relations[0].source, missing.relations[0].target}
     assert ends == {item.id for item in missing.objects}
-    assert dict(settled(facts, {v.fact_id: v for v in card.verdicts})) == {
+    assert dict(resolve_verdicts(facts, {v.fact_id: v for v in card.verdicts})) == {
         v.fact_id: v for v in card.verdicts
     }
 
@@ -155,7 +155,7 @@ def test_nothing_changes_where_all_or_single_instances_are_there() -> None:
     for denied in ([], ["guitar"]):
         facts, verdicts = judged(GUITARIST, denied)
         by_id = {verdict.fact_id: verdict for verdict in verdicts}
-        assert settled(facts, by_id) == by_id
+        assert resolve_verdicts(facts, by_id) == by_id
     single = scene([thing("dog.1"), thing("ball.1")], "dog.1|holding|ball.1")
     facts, verdicts = judged(single, ["dog"])
     assert assign_verdicts(facts, {verdict.fact_id: verdict for verdict in verdicts}) == {}
@@ -173,7 +173,7 @@ def test_a_persons_word_is_kept() -> None:
     by_id = {verdict.fact_id: verdict for verdict in verdicts}
     ride = "r:person.1|riding|horse.1"
     by_id[ride] = Verdict(fact_id=ride, state="yes")
-    kept = settled(facts, by_id)
+    kept = resolve_verdicts(facts, by_id)
     assert kept[ride].state == "yes"
     assert kept["r:person.2|playing|guitar.1"].state == "void"
 
@@ -188,7 +188,7 @@ def test_most_facts_hold(states: tuple[State, ...]) -> None:
     )
     facts = facts_of(graph)
     by_id = {f.id: said(f, state) for f, state in zip(facts, states, strict=True)}
-    kept = settled(facts, by_id)
+    kept = resolve_verdicts(facts, by_id)
     there = sum(by_id[f"o:person.{n}"].state == "yes" for n in (1, 2))
     yes = [f for f in facts if f.kind == "relation" and by_id[f.id].state == "yes"]
     best = max(
@@ -323,7 +323,7 @@ def test_an_unsure_object_is_there_if_what_is_said_of_it_is_found(
         assert found["o:ball.1"].probability == pytest.approx((ball + relation) / 2)
         assert found["o:ball.1"].reason == f"shown by {facts[-1].id}"
         assert not missing_graph(graph, facts, card.verdicts)
-    assert settled(facts, found) == found, "settling twice changes nothing"
+    assert resolve_verdicts(facts, found) == found, "settling twice changes nothing"
     assert ScoreCard.of(facts, card.verdicts) == card
 
 
@@ -349,20 +349,20 @@ def test_a_persons_no_and_the_questions_of_sets_are_not_unsure() -> None:
     denied = {"1": said(parent, "no", 0.45)}
     assert [v.fact_id for v in void_verdicts([parent, child], denied)] == ["2"]
     found = denied | {"2": said(child, "yes", 0.9)}
-    assert settled([parent, child], found) == found
+    assert resolve_verdicts([parent, child], found) == found
 
 
 def test_described_ends_are_asked_once_more_by_class_label() -> None:
     by_id = {fact.id: fact for fact in facts_of(DOGS)}
     fact = by_id["r:dog.1|left of|ball.1"]
     assert "the red dog and the ball" in fact.question
-    again = fact.asked_by_label
+    again = fact.with_label_question
     assert again is not None
     assert "the dog and the ball" in again.question
-    assert (again.id, again.options, again.by_label) == (fact.id, fact.options, "")
+    assert (again.id, again.options, again.label_question) == (fact.id, fact.options, "")
     assert "by_label" not in facts_of(GUITARIST)[-1].model_dump(), "nothing describes its ends"
-    assert not any(fact.by_label for fact in facts_of(DOGS, "scene-bench"))
-    bare = fact.model_copy(update={"by_label": ""})
+    assert not any(fact.label_question for fact in facts_of(DOGS, "scene-bench"))
+    bare = fact.model_copy(update={"label_question": ""})
     assert fact_digest(fact) == fact_digest(bare), "answers of before are found"
 
 

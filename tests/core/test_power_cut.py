@@ -18,7 +18,7 @@ from scenewright.core.ports.backend import GenerationRequest
 from scenewright.graphs.eventlog import EventLog, read_events
 from scenewright.runs import api as runs
 from scenewright.runs.api import refine
-from scenewright.runs.records import load_run
+from scenewright.runs.result import load_run
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

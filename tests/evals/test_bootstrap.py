@@ -14,9 +14,9 @@ from scenewright.agents.panel.aggregation import (
     brier_score,
     cohen_kappa,
     expected_calibration_error,
-    krippendorff_alpha,
 )
 from scenewright.evals.statistics.figures import Bootstrap, Figure
+from tests.evals.krippendorff import krippendorff_alpha
 
 Array = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Edit, Event
 from scenewright.runs.api import refine
-from scenewright.runs.records import RunResult
+from scenewright.runs.result import RunResult
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

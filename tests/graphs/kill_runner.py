@@ -45,7 +45,7 @@ from scenewright.graphs.events import Edit
 from scenewright.providers import AnswerStore
 from scenewright.runs import api as runs
 from scenewright.runs import folder as runfolder
-from scenewright.runs.records import load_run
+from scenewright.runs.result import load_run
 from tests.doubles import (
     CallBook,
     ScriptedBackend,

@@ -19,8 +19,9 @@ from scenewright.core.questions import facts_of
 from scenewright.graphs.events import Answered
 from scenewright.runs.api import refine
 from scenewright.runs.folder import RunError
+from scenewright.runs.record import read_run
 from scenewright.runs.report.content import page_content
-from scenewright.runs.report.record import read_run
+from scenewright.runs.report.words import settled_line
 from scenewright.runs.scoring import score
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge, painted
 
@@ -176,11 +177,9 @@ async def test_with_a_risk_the_bounds_are_those_of_the_calibration(tmp_path: Pat
     assert asked == [("first", [BALL, TABLE, DOG]), ("first", [RED, ON]), ("rest", [RED, ON])]
     view = read_run(tmp_path / "run")
     assert view.rounds[0].settled == {BALL, TABLE, DOG}
-    shown = page_content(view)
-    assert shown.rounds[0].settled == "3 of 5 facts settled first"
-    cells = {row.fact.id: row.cells[0] for group in shown.groups for row in group.rows}
-    assert [cells[fact].settled for fact in (BALL, RED)] == [True, False]
-    assert "were sure" in cells[BALL].title
+    assert settled_line(view.rounds[0]) == "3 of 5 facts settled first"
+    marks = page_content(view).rounds[0].marks
+    assert ["were sure" in marks[fact].title for fact in (BALL, RED)] == [True, False]
     assert result.loop_card is not None
     other = measured(tmp_path / "other.json", first="local:b")
     with pytest.raises(SettingsError, match="no bounds for a cascade that begins with local:a"):

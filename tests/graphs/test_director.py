@@ -22,7 +22,8 @@ from scenewright.graphs.events import (
     ToolCalled,
 )
 from scenewright.graphs.state import round_seed
-from scenewright.runs.records import result_of
+from scenewright.runs.record import record_of
+from scenewright.runs.result import result_of
 from tests.doubles import CallBook, ScriptedBackend, ScriptedJudge
 from tests.graphs.directing import (
     ACCEPT,
@@ -78,7 +79,7 @@ async def test_the_scripted_director_draws_verifies_repairs_and_accepts(tmp_path
     plans = of(events, Planned)
     assert [(plan.round, plan.strategy) for plan in plans] == [(1, "director"), (2, "director")]
     assert all(plan.why.startswith("r0 lacks: ") for plan in plans)
-    result = result_of(events, tmp_path)
+    result = result_of(record_of(events, tmp_path))
     assert (result.best_round, result.stop_reason, len(result.rounds)) == (2, "accepted", 3)
     assert result.totals["images"] == 4
 

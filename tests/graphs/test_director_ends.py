@@ -26,7 +26,8 @@ from scenewright.graphs.state import DirectorError, round_seed
 from scenewright.providers.retry import CallError, PermanentError, Transient
 from scenewright.providers.usage import Usage, count
 from scenewright.runs.api import refine
-from scenewright.runs.records import result_of
+from scenewright.runs.record import record_of
+from scenewright.runs.result import result_of
 from tests.doubles import CallBook, ScriptedBackend, ScriptedJudge
 from tests.graphs.directing import (
     ACCEPT,
@@ -276,7 +277,7 @@ async def test_a_backend_that_declines_is_told_and_the_round_keeps_its_number(
     assert [e.round for e in of(events, Generated, purpose="candidate")] == [0, 2]
     assert [e.does for e in of(events, Planned)][1] == "draws from other words: other words"
     assert end(events).best_round == 2
-    result = result_of(events, tmp_path)
+    result = result_of(record_of(events, tmp_path))
     assert [record.round for record in result.rounds] == [0, 2]
 
 

@@ -29,7 +29,7 @@ from scenewright.graphs.events import (
     Planned,
 )
 from scenewright.runs.api import stream_refine
-from scenewright.runs.records import load_run
+from scenewright.runs.result import load_run
 from tests.graphs.editing import BALL, DOG, GRAPH, LEFT, ON, RED, TABLE, Person, part, states
 
 BETTER = "red ball on table; dog left of table; hat on dog"

@@ -17,7 +17,7 @@ from scenewright.graphs.initial_image import within_mask
 from scenewright.graphs.strategies.base import GenerationOverrides
 from scenewright.runs.api import refine
 from scenewright.runs.folder import EVENTS, IMAGES, MANIFEST
-from scenewright.runs.report.record import read_run
+from scenewright.runs.record import read_run
 from scenewright.runs.report.render import render_run
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge, painted
 from tests.graphs.strategies.situations import round_context

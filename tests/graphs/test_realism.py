@@ -23,7 +23,7 @@ from scenewright.graphs.events import Answered, Edit, Event, Judged, Planned
 from scenewright.graphs.state import improves, round_seed
 from scenewright.runs.api import refine
 from scenewright.runs.folder import RunError
-from scenewright.runs.records import RunResult
+from scenewright.runs.result import RunResult
 from scenewright.runs.scoring import score
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge, ScriptedRealism, painted
 

@@ -45,8 +45,8 @@ from scenewright.graphs.strategies.base import GenerationOverrides
 from scenewright.providers.retry import FailedAttempt, notify_retry
 from scenewright.runs.api import refine
 from scenewright.runs.model_factory.profiles import build_run_models
-from scenewright.runs.records import RunResult
 from scenewright.runs.report import words
+from scenewright.runs.result import RunResult
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

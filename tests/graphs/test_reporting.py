@@ -13,7 +13,7 @@ from PIL import Image
 from rich.console import Console
 
 from scenewright.agents.judges.local import LocalJudge
-from scenewright.agents.panel.panel import check_apart, identity_of_judge
+from scenewright.agents.panel.independence import check_independence, identity_of_judge
 from scenewright.cli.run_display import card_lines, print_result
 from scenewright.config.profiles import BUILT_IN, SettingsError
 from scenewright.config.settings import Settings
@@ -22,9 +22,9 @@ from scenewright.graphs.reporting import INDEPENDENT, reporting_from
 from scenewright.runs.api import refine
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 from scenewright.runs.plan import plan_again
-from scenewright.runs.records import RunResult, load_run
-from scenewright.runs.report.record import read_run
+from scenewright.runs.record import read_run
 from scenewright.runs.report.render import write_page
+from scenewright.runs.result import RunResult, load_run
 from scenewright.runs.scoring import score
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.graphs.directing import ACCEPT, DRAW, VERIFY, Played
@@ -192,10 +192,10 @@ def test_local_weights_copied_to_another_folder_are_one_model(tmp_path: Path) ->
     one, other = LocalJudge(source), LocalJudge(tmp_path / "copy")
     assert one.fingerprint != other.fingerprint
     with pytest.raises(SettingsError, match=r"are the same model \(equal weights\).*both steer"):
-        check_apart([one], [other])
+        check_independence([one], [other])
     different = LocalJudge(MINIATURE_WEIGHTS / "judges" / "judge-b")
     assert identity_of_judge(one).weights != identity_of_judge(different).weights
-    check_apart([one], [different])
+    check_independence([one], [different])
 
 
 async def test_an_alias_of_the_settings_holds_for_a_run() -> None:

@@ -15,9 +15,9 @@ from scenewright.graphs.errors import RunError
 from scenewright.graphs.events import Event, Generated, Planned
 from scenewright.graphs.strategies.registry import strategies
 from scenewright.runs.api import refine
-from scenewright.runs.records import RunResult
-from scenewright.runs.report.record import read_run
+from scenewright.runs.record import read_run
 from scenewright.runs.report.render import write_page
+from scenewright.runs.result import RunResult
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"

@@ -24,9 +24,9 @@ from scenewright.graphs.events import (
     Selected,
 )
 from scenewright.runs.api import refine
-from scenewright.runs.records import RunResult
-from scenewright.runs.report.record import read_run
+from scenewright.runs.record import read_run
 from scenewright.runs.report.render import write_page
+from scenewright.runs.result import RunResult
 from tests.doubles import Killed, ScriptedComposer, ScriptedJudge, kill_at
 from tests.graphs.test_work import WORK, CountedBackend
 

@@ -15,12 +15,12 @@ from scenewright.core.ports.backend import (
     GeneratedImage,
     GenerationRequest,
 )
-from scenewright.graphs.events import Event, Generated
+from scenewright.graphs.events import Drafted, Event, Generated
 from scenewright.graphs.state import round_seed
 from scenewright.runs.api import refine
-from scenewright.runs.records import RunResult
-from scenewright.runs.report.record import read_run
+from scenewright.runs.record import read_run
 from scenewright.runs.report.render import write_page
+from scenewright.runs.result import RunResult
 from tests.doubles import Killed, ScriptedBackend, ScriptedComposer, ScriptedJudge, kill_at
 
 SCENE = "red ball on table; dog left of table"
@@ -163,7 +163,7 @@ class TestDrafts:
         assert [one.seed for one in drafts] == [round_seed(5, at, "draft") for at in range(3)]
         assert [one.steps for one in drawn] == [1, 1, 1, 4]
         view = read_run(tmp_path / "run")
-        told = view.rounds[0].drafted
+        told = view.rounds[0].last(Drafted)
         assert told is not None
         assert told.kept == 1
         assert candidate.start is not None
@@ -214,5 +214,6 @@ class TestDrafts:
         assert sum(backend.together) == 4
         assert result.totals["images"] == 4
         view = read_run(tmp_path / "run")
-        assert view.rounds[0].drafted is not None
-        assert view.rounds[0].drafted.kept == 1
+        told = view.rounds[0].last(Drafted)
+        assert told is not None
+        assert told.kept == 1

@@ -34,7 +34,7 @@ from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Answered, Composed, Generated, Replied
 from scenewright.runs.api import refine
 from scenewright.runs.folder import EVENTS
-from scenewright.runs.records import load_run
+from scenewright.runs.result import load_run
 
 SCENE = "red ball left of blue house; green tree"
 SECONDS = 60.0

@@ -354,7 +354,7 @@ async def test_a_relation_of_what_is_not_seen_as_described_is_asked_by_class_lab
     other = await put_to(judge, store, TOLD_APART, origin="elsewhere")
     assert other.cached
     assert [answer.usd for answer in other.answers] == [0.0, 0.0]
-    alone = TOLD_APART[0].asked_by_label
+    alone = TOLD_APART[0].with_label_question
     assert alone is not None
     plain = await put_to(judge, store, [alone], origin="elsewhere")
     assert plain.cached, "it is the question that the other protocol asks"

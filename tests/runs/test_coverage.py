@@ -26,7 +26,7 @@ from scenewright.miniature.world import COLORS, JUDGE_VOCABULARY, KINDS, VOCABUL
 from scenewright.runs.coverage import coverage_of
 from scenewright.runs.model_factory.local_models import make_local_judge
 from scenewright.runs.plan import plan_run
-from scenewright.runs.report.record import read_run
+from scenewright.runs.record import read_run
 from scenewright.runs.report.words import stop_line, verdict_line
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge, painted
 

@@ -10,7 +10,7 @@ import pytest
 from scenewright import RunError, refine, score
 from scenewright.cli import run_display
 from scenewright.graphs.events import Event, Warned
-from scenewright.runs.report.record import read_run
+from scenewright.runs.record import read_run
 from scenewright.runs.report.render import write_page
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge, painted
 from tests.evals.served_judges import ServedJudge, changing

@@ -27,8 +27,8 @@ from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Event, Finished, Generated, Resumed, RunStarted
 from scenewright.runs.folder import choose_folder, differences
 from scenewright.runs.plan import loop_options, plan_run
-from scenewright.runs.records import PageWarning
-from scenewright.runs.report.record import read_run
+from scenewright.runs.record import read_run
+from scenewright.runs.result import PageWarning
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge, painted
 
 SCENE = "red ball on table; dog left of table"
@@ -301,7 +301,7 @@ async def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> 
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(RunError, match="Choose a folder that you may write in"):
         await refine(SCENE, out=tmp_path / "file" / "run", **run_models())
-    with pytest.raises(RunError, match="no event log"):
+    with pytest.raises(RunError, match="not a run folder"):
         load_run(tmp_path)
 
 

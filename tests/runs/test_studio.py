@@ -19,7 +19,7 @@ from scenewright.graphs.events import Composed, Event
 from scenewright.runs import studio
 from scenewright.runs.api import refine
 from scenewright.runs.plan import plan_again
-from scenewright.runs.records import RunResult, load_run
+from scenewright.runs.result import RunResult, load_run
 from scenewright.runs.studio import build_studio
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
@@ -34,7 +34,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, ..
     async def refine(
         scene: SceneGraph, profile: str | None, *, on_event: Any, **options: Any
     ) -> Any:
-        made.append((scene, profile, options))
+        made.append((scene, profile, options["options"].model_dump(exclude_unset=True)))
         event: Event = Composed(key="r0", at=1.0, round=0, purpose="candidate", prompt="a dog")
         on_event(event)
         return RunResult(

@@ -29,8 +29,8 @@ from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import RunStarted
 from scenewright.runs.api import execute
 from scenewright.runs.plan import plan_again
-from scenewright.runs.records import load_run
 from scenewright.runs.report.render import write_page
+from scenewright.runs.result import load_run
 from scenewright.service.app import create_app
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.tools.backends.diffusers import DiffusersBackend

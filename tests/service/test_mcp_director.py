@@ -14,7 +14,7 @@ import pytest
 from scenewright.config.settings import load_settings
 from scenewright.graphs.events import Generated, ToolCalled
 from scenewright.runs.folder import EVENTS
-from scenewright.runs.records import load_run
+from scenewright.runs.result import load_run
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.identity import LOCAL
 from scenewright.service.core.schemas import EditRequest, RefinementRequest

@@ -17,7 +17,7 @@ from tests.service.mcping import SCENE, Calls, data, held, text
 from tests.service.serving import scripted
 from tests.service.test_mcp_runs import picture
 
-MOST_BYTES = 28_750
+MOST_BYTES = 34_500
 RUN = "run_" + "0" * 32
 
 

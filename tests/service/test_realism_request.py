@@ -76,4 +76,4 @@ def test_a_request_without_realism_is_stored_as_it_always_was() -> None:
     from scenewright.core.formats import load_scene
 
     whole = stored.model_copy(update={"scene": load_scene(SCENE["triplets"])})
-    assert run_arguments(whole, load_settings())["realism"] is True
+    assert run_arguments(whole, load_settings())["options"].realism is True

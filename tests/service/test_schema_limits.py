@@ -11,14 +11,10 @@ import jsonschema
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from scenewright.config.options import MAX_TEXT
 from scenewright.core.scene import MAX_ID_LENGTH, MAX_NAME_LENGTH, MAX_OBJECTS, MAX_RELATIONS
 from scenewright.service.api.common import Extension
-from scenewright.service.core.schemas import (
-    MAX_TEXT,
-    EditRequest,
-    ParseRequest,
-    RefinementRequest,
-)
+from scenewright.service.core.schemas import EditRequest, ParseRequest, RefinementRequest
 
 SCENE: dict[str, Any] = {"objects": [{"id": "a", "name": "ball"}, {"id": "b", "name": "table"}]}
 TEXT = {"text": "a ball"}

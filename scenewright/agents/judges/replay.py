@@ -162,8 +162,13 @@ def _csv(path: Path, data: bytes) -> tuple[list[str], RowsOf]:
 
 def _parquet(path: Path, data: bytes) -> tuple[list[str], RowsOf]:
     # Imported here: pyarrow is large, and most records are CSV files.
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise TableError(
+            f"{path} is read by pyarrow: `pip install 'scenewright[evals]'`, or write a CSV file"
+        ) from error
 
     with _named(path, "a parquet file", pa.ArrowException, OSError):
         file = pq.ParquetFile(pa.BufferReader(data))

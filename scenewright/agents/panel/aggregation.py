@@ -12,12 +12,12 @@ votes that the models were published for.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 _PRIOR_YOUDEN = 0.5
 """Se + Sp − 1 of the imaginary answers that smooth the rates. With 0, a panel of few facts would
@@ -100,11 +100,48 @@ def checked_numbers(values: ArrayLike, name: str, dimensions: int) -> Array:
 
 def expit(log_odds: ArrayLike) -> Array:
     """Return ``1 / (1 + exp(−log_odds))``: probabilities of log-odds (nats); NaN stays."""
-    odds = np.asarray(log_odds, np.float64)
-    # Only the small side is raised, so that nothing overflows.
-    tail = np.exp(-np.abs(odds))
-    result: Array = np.where(odds >= 0.0, 1.0, tail) / (1.0 + tail)
+    # Imported here, since most runs pool by the mean and start without SciPy.
+    from scipy.special import expit as scipy_expit
+
+    result: Array = scipy_expit(np.asarray(log_odds, np.float64))
     return result
+
+
+def weighted_means(
+    values: Array, weights: ArrayLike | None = None, draws: NDArray[np.int64] | None = None
+) -> Array:
+    """Return the weighted mean of each row of ``values`` (n, n_judges), NaN left out, (n,).
+
+    ``weights`` (n_judges,) or (n, n_judges), not negative; None: all alike. Where only judges
+    without weight answered, they count alike; NaN without any value. With ``draws`` (n_draws,
+    n_judges), how often each judge counts, the result is (n_draws, n).
+    """
+    there = ~np.isnan(values)
+    given = np.ones(values.shape[1]) if weights is None else np.asarray(weights, np.float64)
+    if given.shape not in (values.shape[1:], values.shape):
+        raise ValueError(f"weights of the shape {given.shape} do not fit answers {values.shape}")
+    if not (given >= 0.0).all():
+        raise ValueError("weights must not be negative")
+    known = np.where(there, values, 0.0)
+    each = np.ones((1, values.shape[1]), np.int64) if draws is None else draws
+    total, answers = sums(there * given, each), sums(there, each)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means: Array = np.where(
+            total > 0.0,
+            sums(known * given, each) / total,
+            # Judges of no weight are better than no answer at all.
+            sums(known, each) / answers,
+        )
+    return means[0] if draws is None else means
+
+
+def sums(values: Array | Mask, draws: NDArray[np.int64]) -> Array:
+    """Return the sum of each row of ``values`` (n, n_judges) for each draw, (n_draws, n)."""
+    # Judge by judge, so that the same answers give the same sum to the last bit on any machine.
+    total = np.zeros((len(draws), len(values)))
+    for counts, column in zip(draws.T, values.T, strict=True):
+        total += counts[:, None] * column
+    return total
 
 
 def mean_probability(probabilities: ArrayLike) -> Array:
@@ -112,7 +149,7 @@ def mean_probability(probabilities: ArrayLike) -> Array:
 
     Raises ``ValueError`` for bad ``probabilities`` (:func:`checked_probabilities`).
     """
-    return _row_means(checked_probabilities(probabilities))
+    return weighted_means(checked_probabilities(probabilities))
 
 
 def majority_share(probabilities: ArrayLike, threshold: float = 0.5) -> Array:
@@ -125,7 +162,7 @@ def majority_share(probabilities: ArrayLike, threshold: float = 0.5) -> Array:
     array = checked_probabilities(probabilities)
     if not 0.0 <= threshold <= 1.0:
         raise ValueError(f"the threshold is {threshold}: it must lie in [0, 1]")
-    return _row_means((np.sign(array - threshold) + 1.0) / 2.0)
+    return weighted_means((np.sign(array - threshold) + 1.0) / 2.0)
 
 
 def dawid_skene(
@@ -182,7 +219,7 @@ def dawid_skene(
         unknown = np.full(array.shape[1], np.nan)
         return DawidSkene(posterior, unknown, unknown.copy(), float("nan"), 0, False, 0.0)
     yes, no = yes[asked], no[asked]
-    holds = _row_means(array[asked])
+    holds = weighted_means(array[asked])
     fails = 1.0 - holds
     prior = _prior(yes, no, holds, smoothing)
     rates: _Rates | None = None
@@ -285,14 +322,6 @@ def _counts(array: Array) -> tuple[Array, Array]:
     return np.where(missing, 0.0, array), np.where(missing, 0.0, 1.0 - array)
 
 
-def _row_means(array: Array) -> Array:
-    there = ~np.isnan(array)
-    n = there.sum(1)
-    means = np.where(there, array, 0.0).sum(1) / np.maximum(n, 1)
-    result: Array = np.where(n > 0, means, np.nan)
-    return result
-
-
 def _prior(yes: Array, no: Array, holds: Array, smoothing: float) -> _Rates:
     """Return imaginary answers, as counts added to those behind the rates.
 
@@ -359,10 +388,6 @@ def _log_joint(yes: Array, no: Array, rates: _Rates) -> tuple[Array, Array]:
     return log_holds, log_fails
 
 
-Level = Literal["nominal", "interval"]
-LEVELS: tuple[Level, ...] = get_args(Level)
-
-
 def disagreement(probabilities: ArrayLike) -> Array:
     """Return the entropy (bits, 0 to 1) of the mean answer, (n_facts,).
 
@@ -400,51 +425,6 @@ def cohen_kappa(a: ArrayLike, b: ArrayLike) -> float:
     if chance == n * n:
         return float("nan")
     return float((n * (first == second).sum() - chance) / (n * n - chance))
-
-
-def krippendorff_alpha(ratings: ArrayLike, level: Level = "nominal") -> float:
-    """Return Krippendorff's α of all judges (2011, "Computing Krippendorff's Alpha-Reliability").
-
-    ``ratings``: (n_facts, n_judges), any finite numbers, NaN where missing. ``1 − D_o / D_e``,
-    the disagreement within facts over that among all values; two values differ by 1 if they
-    are not the same (``nominal``) or by the square of their distance (``interval``, for
-    probabilities). 1: they agree; 0: chance; below: they oppose each other. A fact with fewer
-    than two ratings says nothing of agreement and is left out.
-
-    NaN where α is undefined: no fact with two ratings, or all values are the same. Raises
-    ``ValueError`` for bad ratings or an unknown level.
-    """
-    array = checked_numbers(ratings, "ratings", 2)
-    if np.isinf(array).any():
-        raise ValueError("ratings must be finite, with NaN for a missing one")
-    if level not in LEVELS:
-        raise ValueError(f"unknown level {level!r}: use one of {', '.join(LEVELS)}")
-    there = ~np.isnan(array)
-    paired = there.sum(1) >= 2
-    array, there = array[paired], there[paired]
-    values = array[there]
-    if not len(values) or values.min() == values.max():
-        return float("nan")
-    sizes = there.sum(1)
-    if level == "nominal":
-        codes = np.unique(values, return_inverse=True)[1]
-        counts = np.zeros((len(array), codes.max() + 1))
-        np.add.at(counts, (np.nonzero(there)[0], codes), 1.0)
-        within = sizes**2 - (counts**2).sum(1)
-        among = len(values) ** 2 - (counts.sum(0) ** 2).sum()
-    else:
-        # α does not change with the unit; on [0, 1] no square can overflow or vanish.
-        largest = np.abs(values).max()
-        scaled = np.where(there, array, 0.0) / largest
-        low, high = values.min() / largest, values.max() / largest
-        scaled = np.where(there, (scaled - low) / (high - low), 0.0)
-        centred = np.where(there, scaled - (scaled.sum(1) / sizes)[:, None], 0.0)
-        # The sum over all ordered pairs of m values is 2m times that of squares about the mean.
-        within = 2.0 * sizes * (centred**2).sum(1)
-        among = 2.0 * len(values) ** 2 * scaled[there].var()
-    observed = (within / (sizes - 1)).sum() / len(values)
-    expected = among / (len(values) * (len(values) - 1))
-    return float(1.0 - observed / expected)
 
 
 def brier_score(probabilities: ArrayLike, labels: ArrayLike) -> float:

@@ -6,8 +6,8 @@ judges correlate by λ_j·λ_k. The loadings λ are fitted to the correlations b
 weights ``Σ⁻¹·λ`` make the weighted mean that correlates best with t. Weights are not negative, and
 those far below the largest are 0.
 
-**Copies.** Judges that correlate above :data:`COPIES` are one *voice*: their mean has one vote, as
-long as three voices remain. Of two nobody knows which is right, and all judges count alike.
+**Copies.** Judges that correlate above :data:`COPIES` are one *cluster*: their mean has one vote,
+as long as three clusters remain. Of two nobody knows which is right, and all judges count alike.
 
 **Collusion.** Two judges that err together correlate beyond λ_j·λ_k. Where one factor does not
 explain the correlations, the groups of a clustering are tried as groups with errors in common; so
@@ -15,7 +15,7 @@ is the panel without one judge, if that judge may be the better one (it agrees w
 only less than they do with each other). Answers alone do not tell which explanation is true: a
 clique that agrees looks like judges that are right. So weights move away from equal ones only as
 far as they promise a gain in correlation with t under *every* explanation that fits, above what
-chance makes of few answers. Where they do not, all voices count alike.
+chance makes of few answers. Where they do not, all clusters count alike.
 
 The floor follows: a clique gains no weight by its agreement, and a panel of like judges keeps
 equal weights. The limit too: a colluding majority of different answers cannot be told from the
@@ -28,20 +28,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
-from scenewright.agents.panel.aggregation import Array, checked_probabilities, expit
-from scenewright.agents.panel.pooling import (
+from scenewright.agents.panel.aggregation import (
+    Array,
     Mask,
-    bare_votes,
-    mid_ranks,
-    vote_log_odds,
+    checked_probabilities,
+    expit,
     weighted_means,
 )
+from scenewright.agents.panel.pooling import binary_only, vote_log_odds
 from scenewright.core.validation import FiniteModel
 
 LEAST_JUDGES = 3
@@ -49,7 +49,7 @@ LEAST_JUDGES = 3
 LEAST_FACTS = 100
 """Facts that two judges must both have answered for their correlation to count."""
 COPIES = 0.9
-"""Correlation above which judges are one voice."""
+"""Correlation above which judges are one cluster."""
 RELATIVES = 0.7
 """The same for judges of one family."""
 _SLACK = 0.03
@@ -78,7 +78,7 @@ class JudgeWeights(FiniteModel):
     by_kind: dict[str, tuple[float, ...]] = Field(default_factory=dict)
     """Others for kinds of facts."""
     votes: tuple[str, ...] = ()
-    """Judges that gave bare votes."""
+    """Judges that gave only votes of 0 and 1."""
     n_facts: int = Field(ge=0)
     """Facts that three judges or more answered when they were weighed."""
     trust: float = Field(ge=0.0, le=1.0)
@@ -96,19 +96,17 @@ class JudgeWeights(FiniteModel):
 
         A judge that was not weighed has the mean weight.
         """
-        rows = {
-            kind: self._row(self.by_kind.get(kind, self.weights), judges) for kind in set(kinds)
-        }
+        rows: dict[str, list[float]] = {}
+        for kind in set(kinds):
+            weights = self.by_kind.get(kind, self.weights)
+            known = dict(zip(self.judges, weights, strict=True))
+            mean = sum(weights) / len(weights)
+            rows[kind] = [known.get(judge, mean) for judge in judges]
         return np.array([rows[kind] for kind in kinds]).reshape(len(kinds), len(judges))
 
-    def bare(self, judges: Sequence[str]) -> Mask:
-        """Return which of ``judges`` gave bare votes, (n_judges,)."""
+    def binary_only(self, judges: Sequence[str]) -> Mask:
+        """Return which of ``judges`` gave only votes, (n_judges,)."""
         return np.array([judge in self.votes for judge in judges], bool)
-
-    def _row(self, weights: Sequence[float], judges: Sequence[str]) -> list[float]:
-        known = dict(zip(self.judges, weights, strict=True))
-        mean = sum(weights) / len(weights)
-        return [known.get(judge, mean) for judge in judges]
 
 
 def judge_weights(
@@ -126,7 +124,7 @@ def judge_weights(
         judges=tuple(judges),
         weights=tuple(found.weights.tolist()),
         by_kind={kind: tuple(row.tolist()) for kind, row in found.by_kind.items()},
-        votes=tuple(j for j, bare in zip(judges, bare_votes(said), strict=True) if bare),
+        votes=tuple(j for j, votes in zip(judges, binary_only(said), strict=True) if votes),
         n_facts=found.n_facts,
         trust=found.trust,
     )
@@ -143,15 +141,15 @@ class Agreement:
     loadings: Array
     """Correlation of each judge with what all share, (n_judges,), by the plainest explanation that
     fits; NaN for a judge without enough answers."""
-    voices: tuple[tuple[int, ...], ...]
-    """Columns by voice; copies share one."""
+    clusters: tuple[tuple[int, ...], ...]
+    """Columns by cluster; copies share one."""
     explanations: int
     """How many explanations of the correlations fit; 1: one factor."""
     gain: float
     """Least gain in correlation with the factor that the fitted weights promise, over equal ones,
     under any of these."""
     trust: float
-    """Share of the fitted weights in ``weights``; the rest is equal weights of the voices."""
+    """Share of the fitted weights in ``weights``; the rest is equal weights of the clusters."""
     n_facts: int
     """Facts that three judges or more answered."""
 
@@ -211,60 +209,9 @@ def fit_agreement(
         if mine.trust > 0.0:
             by_kind[name] = mine.weights
     return Agreement(
-        found.weights, by_kind, found.loadings, found.voices, found.explanations, found.gain,
+        found.weights, by_kind, found.loadings, found.clusters, found.explanations, found.gain,
         found.trust, found.n_facts,
     )  # fmt: skip
-
-
-def squared_agreement(probabilities: ArrayLike, kinds: Sequence[str] = ()) -> Array:
-    """Return plain weights by agreement, (n_judges,), summing to 1.
-
-    Weight: the squared correlation of a judge's scaled log-odds with the weighted mean of the
-    others', from equal weights on until it settles. It knows neither copies nor collusion: a clique
-    that agrees takes the panel over.
-    """
-    said = checked_probabilities(probabilities)
-    names = list(kinds) or [""] * len(said)
-    order = sorted(set(names))
-    odds = _centred(vote_log_odds(said), np.array([order.index(one) for one in names], np.intp))
-    correlation, _ = _correlations(odds)
-    judges = said.shape[1]
-    weights = np.full(judges, 1.0 / max(1, judges))
-    for _ in range(_STEPS):
-        before = weights
-        rest = np.tile(weights, (judges, 1))
-        np.fill_diagonal(rest, 0.0)
-        spread = np.sqrt(np.maximum(((rest @ correlation) * rest).sum(1), 1e-12))
-        agrees = np.maximum((rest * correlation).sum(1) / spread, 0.0) ** 2
-        if not agrees.sum() > 0.0:
-            return np.full(judges, 1.0 / max(1, judges))
-        weights = (weights + agrees / agrees.sum()) / 2.0
-        if np.abs(weights - before).max() < 1e-9:
-            break
-    scale = _spread(odds)
-    raw = np.where(scale > 0.0, weights / np.where(scale > 0.0, scale, 1.0), 0.0)
-    result: Array = raw / raw.sum()
-    return result
-
-
-def factor_weights(probabilities: ArrayLike, kinds: Sequence[str] = ()) -> Array:
-    """Return plain weights by one factor of the judges' ranks, (n_judges,), summing to 1.
-
-    λ / (1 − λ²) with the loadings of :func:`one_factor` on rank correlations (Spearman) within the
-    kinds. Like :func:`squared_agreement` it knows no collusion.
-    """
-    said = checked_probabilities(probabilities)
-    ranks = np.full(said.shape, np.nan)
-    names = np.array(list(kinds) or [""] * len(said))
-    for kind in np.unique(names):
-        rows = names == kind
-        ranks[rows] = mid_ranks(said[rows]) - 0.5
-    scale = _spread(_centred(vote_log_odds(said), np.unique(names, return_inverse=True)[1]))
-    loadings = np.maximum(one_factor(_correlations(ranks)[0]), 0.0)
-    weights = np.where(scale > 0.0, loadings / (1.0 - loadings**2), 0.0)
-    weights = weights / np.where(scale > 0.0, scale, 1.0)
-    total = float(weights.sum())
-    return weights / total if total > 0.0 else np.full(len(weights), 1.0 / max(1, len(weights)))
 
 
 def one_factor(correlation: Array, free: Mask | None = None) -> Array:
@@ -289,7 +236,7 @@ def one_factor(correlation: Array, free: Mask | None = None) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Explanation:
-    """A model of the voices' correlations."""
+    """A model of the clusters' correlations."""
 
     loadings: Array
     free: Mask
@@ -326,32 +273,34 @@ class _Explanation:
 def _fitted(
     odds: Array, groups: NDArray[np.intp], families: Sequence[str], base: Agreement | None
 ) -> Agreement:
-    """Return the fit to ``odds``, compared with equal weights of the voices, or with ``base``."""
+    """Return the fit to ``odds``, compared with equal weights of the clusters, or with ``base``."""
     judges = odds.shape[1]
-    centred = _centred(odds, groups)
-    spread = _spread(centred)
+    centred = centre_by_group(odds, groups)
+    spread = root_mean_square(centred)
     active = np.flatnonzero(spread > 0.0)
     shared = int(((~np.isnan(odds)).sum(1) >= LEAST_JUDGES).sum())
     loadings = np.full(judges, np.nan)
     if not len(active):
         active = np.arange(judges)
-    correlation, both = _correlations(centred[:, active])
-    voices = tuple(
-        tuple(int(active[at]) for at in voice)
-        for voice in _voices(correlation, both, [families[at] for at in active.tolist()])
+    correlation, both = correlations(centred[:, active])
+    clusters = tuple(
+        tuple(int(active[at]) for at in cluster)
+        for cluster in _judge_clusters(correlation, both, [families[at] for at in active.tolist()])
     )
-    few = len(voices) < LEAST_JUDGES
+    few = len(clusters) < LEAST_JUDGES
     if few:
-        # Two voices do not tell which of them is right: as many votes as judges, as in the mean.
-        voices = tuple((int(at),) for at in active)
-    equal = _of_voices(np.full(len(voices), 1.0 / max(1, len(voices))), voices, judges)
+        # Two clusters do not tell which of them is right: as many votes as judges, as in the mean.
+        clusters = tuple((int(at),) for at in active)
+    equal = _expand_cluster_weights(
+        np.full(len(clusters), 1.0 / max(1, len(clusters))), clusters, judges
+    )
     start = equal if base is None else base.weights
-    plain = Agreement(start, {}, loadings, voices, 1, 0.0, 0.0, shared)
+    plain = Agreement(start, {}, loadings, clusters, 1, 0.0, 0.0, shared)
     if few:
         return plain
-    said = np.column_stack([weighted_means(centred[:, list(voice)]) for voice in voices])
-    scale = _spread(said)
-    correlation, both = _correlations(said)
+    said = np.column_stack([weighted_means(centred[:, list(cluster)]) for cluster in clusters])
+    scale = root_mean_square(said)
+    correlation, both = correlations(said)
     known = both >= LEAST_FACTS
     np.fill_diagonal(known, False)
     if not (known.any(1).all() and known.sum() >= 2 * LEAST_JUDGES):
@@ -359,17 +308,19 @@ def _fitted(
     noise = 1.0 / np.sqrt(float(np.median(both[known])))
     fits = _explanations(correlation, known, noise)
     weights = np.mean([one.weights(correlation) for one in fits], axis=0)
-    now = np.array([start[list(voice)].sum() for voice in voices]) * scale
-    now = now / now.sum() if now.sum() > 0.0 else np.full(len(voices), 1.0 / len(voices))
+    now = np.array([start[list(cluster)].sum() for cluster in clusters]) * scale
+    now = now / now.sum() if now.sum() > 0.0 else np.full(len(clusters), 1.0 / len(clusters))
     tests = [*fits, *_outsiders(correlation, known, noise)]
     gain = min(one.quality(weights, correlation) - one.quality(now, correlation) for one in tests)
     low, high = (end + _CHANCE * noise for end in _GAINS)
     trust = float(np.clip((gain - low) / (high - low), 0.0, 1.0))
-    for voice, loading in zip(voices, fits[0].loadings, strict=True):
-        loadings[list(voice)] = loading
+    for cluster, loading in zip(clusters, fits[0].loadings, strict=True):
+        loadings[list(cluster)] = loading
     mixed = (trust * weights + (1.0 - trust) * now) / scale
-    final = start if trust == 0.0 else _of_voices(mixed / mixed.sum(), voices, judges)
-    return Agreement(final, {}, loadings, voices, len(fits), float(gain), trust, shared)
+    final = (
+        start if trust == 0.0 else _expand_cluster_weights(mixed / mixed.sum(), clusters, judges)
+    )
+    return Agreement(final, {}, loadings, clusters, len(fits), float(gain), trust, shared)
 
 
 def _explanations(correlation: Array, known: Mask, noise: float) -> list[_Explanation]:
@@ -387,20 +338,23 @@ def _explanations(correlation: Array, known: Mask, noise: float) -> list[_Explan
 
 def _cliques(correlation: Array) -> list[list[int]]:
     """Return the groups of a clustering by mean correlation, and what each leaves."""
-    groups = [[at] for at in range(len(correlation))]
-    found: dict[tuple[int, ...], None] = {}
-    while len(groups) > 1:
-        pairs = combinations(range(len(groups)), 2)
-        a, b = max(
-            pairs, key=lambda p: float(correlation[np.ix_(groups[p[0]], groups[p[1]])].mean())
-        )
-        merged = groups[a] + groups[b]
-        groups = [one for at, one in enumerate(groups) if at not in (a, b)] + [merged]
-        rest = [at for at in range(len(correlation)) if at not in merged]
-        for each in (merged, rest):
-            if 2 <= len(each) < len(correlation):
-                found[tuple(sorted(each))] = None
-    return [list(each) for each in found]
+    n = len(correlation)
+    groups = [{at} for at in range(n)]
+    cliques: dict[tuple[int, ...], None] = {}
+    for a, b in _linkage(correlation, "average")[:, :2].astype(int).tolist():
+        groups.append(groups[a] | groups[b])
+        for each in (groups[-1], set(range(n)) - groups[-1]):
+            if 2 <= len(each) < n:
+                cliques[tuple(sorted(each))] = None
+    return [list(each) for each in cliques]
+
+
+def _linkage(similarity: Array, method: Literal["average", "complete"]) -> Array:
+    """Return SciPy's clustering of the rows of ``similarity``, at most 1 between two of them."""
+    from scipy.cluster.hierarchy import linkage
+
+    result: Array = linkage(1.0 - similarity[np.triu_indices(len(similarity), 1)], method)
+    return result
 
 
 def _outsiders(correlation: Array, known: Mask, noise: float) -> list[_Explanation]:
@@ -424,30 +378,33 @@ def _outsiders(correlation: Array, known: Mask, noise: float) -> list[_Explanati
     return found
 
 
-def _voices(correlation: Array, both: Array, families: Sequence[str]) -> list[list[int]]:
-    """Return the judges by voice: complete linkage of those who answer alike."""
+def _judge_clusters(correlation: Array, both: Array, families: Sequence[str]) -> list[list[int]]:
+    """Return the judges in clusters: complete linkage of those who answer alike."""
+    from scipy.cluster.hierarchy import fcluster
+
+    n = len(correlation)
+    if n < 2:
+        return [[at] for at in range(n)]
     same = np.array(families)[:, None] == np.array(families)[None, :]
     above = np.where(both >= LEAST_FACTS, correlation - np.where(same, RELATIVES, COPIES), -1.0)
-    groups = [[at] for at in range(len(correlation))]
-    while len(groups) > 1:
-        pairs = combinations(range(len(groups)), 2)
-        linked = [(float(above[np.ix_(groups[a], groups[b])].min()), a, b) for a, b in pairs]
-        best, a, b = max(linked, key=lambda one: one[0])
-        if best <= 0.0:
-            break
-        groups[a] += groups.pop(b)
-    return groups
+    labels = fcluster(_linkage(above, "complete"), np.nextafter(1.0, 0.0), "distance")
+    clusters: dict[int, list[int]] = {}
+    for at, label in enumerate(labels.tolist()):
+        clusters.setdefault(label, []).append(at)
+    return list(clusters.values())
 
 
-def _of_voices(weights: Array, voices: Sequence[Sequence[int]], judges: int) -> Array:
-    """Return each judge's share of the weight of its voice, (n_judges,)."""
+def _expand_cluster_weights(
+    weights: Array, clusters: Sequence[Sequence[int]], judges: int
+) -> Array:
+    """Return each judge's share of the weight of its cluster, (n_judges,)."""
     found = np.zeros(judges)
-    for weight, voice in zip(weights.tolist(), voices, strict=True):
-        found[list(voice)] = weight / len(voice)
+    for weight, cluster in zip(weights.tolist(), clusters, strict=True):
+        found[list(cluster)] = weight / len(cluster)
     return found
 
 
-def _centred(odds: Array, groups: NDArray[np.intp]) -> Array:
+def centre_by_group(odds: Array, groups: NDArray[np.intp]) -> Array:
     """Return ``odds`` less the judge's mean over the facts of the same group; NaN kept."""
     found = odds.copy()
     for at in range(odds.shape[1]):
@@ -458,7 +415,7 @@ def _centred(odds: Array, groups: NDArray[np.intp]) -> Array:
     return found
 
 
-def _spread(values: Array) -> Array:
+def root_mean_square(values: Array) -> Array:
     """Return the root mean square of each column, (n_judges,); 0 for a constant one."""
     there = ~np.isnan(values)
     square = np.where(there, values, 0.0) ** 2
@@ -466,7 +423,7 @@ def _spread(values: Array) -> Array:
     return np.where(found > 1e-9, found, 0.0)
 
 
-def _correlations(centred: Array) -> tuple[Array, Array]:
+def correlations(centred: Array) -> tuple[Array, Array]:
     """Return correlations of columns over what both answered, and how much that is."""
     there = (~np.isnan(centred)).astype(float)
     values = np.nan_to_num(centred)

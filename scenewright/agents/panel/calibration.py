@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Self
 
@@ -27,8 +27,9 @@ from scenewright.agents.panel.aggregation import (
     expit,
 )
 from scenewright.agents.panel.agreement import JudgeWeights, judge_weights
+from scenewright.agents.panel.answer_arrays import answer_arrays
 from scenewright.agents.panel.guarantee import CascadeGuarantee, LabelledVerdicts, guarantee_of
-from scenewright.agents.panel.panel import Panel, ballots
+from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import (
     COLDEST,
     GROUPS,
@@ -43,7 +44,7 @@ from scenewright.agents.panel.rates import (
     form_of,
     temper,
 )
-from scenewright.agents.panel.stacking import PanelStack, fit_stack
+from scenewright.agents.panel.stacking import PanelStack, fit_stack, log_odds
 from scenewright.config.profiles import CascadeSpec
 from scenewright.core.facts import FACT_KINDS, Answer, Fact, FactKind
 from scenewright.core.ports.judge import unscored
@@ -109,30 +110,26 @@ def fit_temperature(probabilities: ArrayLike, labels: ArrayLike) -> float:
     """Return the T in [0.1, 10] of least ``−Σ log P(label)`` under ``expit(logit(p) / T)``.
 
     Both (n_facts,), labels 0 or 1, no NaN. 1 if no probability lies inside (0, 1): votes have
-    nothing to scale. The loss is convex in 1/T, so halving finds it; where no scaling helps
+    nothing to scale. The loss is convex in 1/T; where no scaling helps
     (every answer on the right side, say), a bound is returned.
     """
-    said = checked_probabilities(np.asarray(probabilities, np.float64)[:, None])[:, 0]
-    graded = (said > 0.0) & (said < 1.0)
+    values = checked_probabilities(np.asarray(probabilities, np.float64)[:, None])[:, 0]
+    graded = (values > 0.0) & (values < 1.0)
     if not graded.any():
         return 1.0
-    inner = np.clip(said[graded], _CLOSEST, 1.0 - _CLOSEST)
-    log_odds = np.log(inner) - np.log1p(-inner)
-    truth = np.asarray(labels, np.float64)[graded]
+    odds, truth = log_odds(values[graded], _CLOSEST), np.asarray(labels, np.float64)[graded]
 
     def slope(sharpness: float) -> float:
-        return float((log_odds * (expit(log_odds * sharpness) - truth)).sum())
+        return float((odds * (expit(odds * sharpness) - truth)).sum())
 
-    low, high = 1.0 / HOTTEST, 1.0 / COLDEST
-    if slope(low) >= 0.0:
+    if slope(1.0 / HOTTEST) >= 0.0:
         # Only undecided answers: no information. Wrong on average: no weight.
-        return 1.0 if not log_odds.any() else HOTTEST
-    if slope(high) <= 0.0:
+        return 1.0 if not odds.any() else HOTTEST
+    if slope(1.0 / COLDEST) <= 0.0:
         return COLDEST
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if slope(middle) < 0.0 else (low, middle)
-    return float(np.clip(2.0 / (low + high), COLDEST, HOTTEST))
+    from scipy.optimize import brentq
+
+    return 1.0 / float(brentq(slope, 1.0 / HOTTEST, 1.0 / COLDEST, xtol=1e-12))
 
 
 def calibrate(
@@ -184,7 +181,7 @@ def calibrate(
     stacks = tuple(stack for ids in wanted if (stack := table.stack(ids)) is not None)
     agreements = tuple(found for ids in wanted if (found := table.agreement(ids)) is not None)
     measured = measured.model_copy(update={"stacks": stacks, "agreements": agreements})
-    working = panel.with_calibration(measured)
+    working = replace(panel, calibration=measured)
     return measured.model_copy(
         update={
             "panels": tuple(table.panel(ids, working) for ids in wanted),
@@ -308,12 +305,9 @@ class _Table:
         table = {judge: self.answers[judge] for judge in ids}
         for rows in self.images.values():
             there = [row for row in rows if row in self.facts]
-            facts = [self.facts[row] for row in there]
-            kinds = [fact.kind for fact in facts]
-            forms = [self.forms[row] for row in there]
-            pooled = panel.pool(ballots(facts, table), kinds, ids, forms=forms)
+            pooled = panel.pool(answer_arrays([self.facts[row] for row in there], table))
             found[there] = pooled.holds
-            leads[there] = pooled.leads
+            leads[there] = pooled.two_way_probabilities
         columns = [self.judges.index(judge) for judge in ids]
         few = (~np.isnan(self.said[:, columns])).sum(1) < panel.quorum
         return found, np.where(few, np.nan, leads)

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
-from pydantic import Field
 
 from scenewright.agents.panel.aggregation import cohen_kappa
 from scenewright.agents.panel.guarantee import CascadeGuarantee
 from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
-from scenewright.agents.panel.rates import CalibrationError
+from scenewright.agents.panel.rates import CALIBRATE, CalibrationError
 from scenewright.config.profiles import CascadeSpec, SettingsError
 from scenewright.core.facts import (
     Answer,
@@ -27,10 +27,9 @@ from scenewright.core.facts import (
     FactKind,
     State,
     Verdict,
-    settled,
+    resolve_verdicts,
 )
-from scenewright.core.ports.judge import Judge
-from scenewright.core.validation import FiniteModel, FrozenModel
+from scenewright.core.ports.judge import Judge, unscored
 
 
 def unsure_facts(
@@ -46,22 +45,23 @@ def unsure_facts(
     where there are none.
     """
     guarantee = guarantee_in(spec, panel)
-    found = {verdict.fact_id: verdict for verdict in verdicts}
-
-    def sure(fact: Fact) -> bool:
-        verdict = found.get(fact.id)
-        if verdict is None or verdict.state == "void":
-            return verdict is not None
+    by_id = {verdict.fact_id: verdict for verdict in verdicts}
+    unsure: list[Fact] = []
+    for fact in facts:
+        verdict = by_id.get(fact.id)
         low, high = spec.unsure if guarantee is None else guarantee.bounds(fact.kind)
-        return verdict.lead is not None and not low <= verdict.lead <= high
-
-    return tuple(fact for fact in facts if not sure(fact))
+        if verdict is None or (
+            verdict.state != "void" and (verdict.lead is None or low <= verdict.lead <= high)
+        ):
+            unsure.append(fact)
+    return tuple(unsure)
 
 
 def guarantee_in(spec: CascadeSpec, panel: Panel | None) -> CascadeGuarantee | None:
     """Return the measured bounds of a ``spec`` with a risk; none without.
 
-    Raises ``CalibrationError`` where the calibration of ``panel`` has none.
+    Raises ``CalibrationError`` where the calibration of ``panel`` has none for its aggregation and
+    quorum.
     """
     if spec.risk is None:
         return None
@@ -70,7 +70,16 @@ def guarantee_in(spec: CascadeSpec, panel: Panel | None) -> CascadeGuarantee | N
             f"a cascade with a risk of {spec.risk:g} needs a calibration: name the file that "
             "`scenewright judges calibrate` wrote"
         )
-    return panel.calibration.cascade(spec, panel)
+    wanted = (tuple(sorted(spec.first)), spec.risk, spec.confidence, panel.aggregation)
+    for found in panel.calibration.cascades:
+        measured = (found.first, found.risk, found.confidence, found.aggregation)
+        if (*measured, found.quorum) == (*wanted, panel.quorum):
+            return found
+    raise CalibrationError(
+        f"the calibration has no bounds for a cascade that begins with {', '.join(spec.first)} "
+        f"at a risk of {spec.risk:g} ({panel.aggregation}, quorum {panel.quorum}): "
+        f"{CALIBRATE} for this profile"
+    )
 
 
 def check_cascade(spec: CascadeSpec, judges: Iterable[Judge]) -> None:
@@ -88,8 +97,9 @@ def check_cascade(spec: CascadeSpec, judges: Iterable[Judge]) -> None:
         )
 
 
-class Spent(FiniteModel):
-    """Cost of asking."""
+@dataclass(frozen=True, slots=True)
+class AskingCost:
+    """Cost of asking judges."""
 
     calls: int = 0
     """Times that a judge was asked facts of one picture in one wave."""
@@ -100,36 +110,32 @@ class Spent(FiniteModel):
     usd: float = 0.0
     """Their cost in US dollars."""
 
-    def __add__(self, other: Spent) -> Spent:
-        sums = {name: value + getattr(other, name) for name, value in self}
-        return Spent.model_construct(**sums)
+    def __add__(self, other: AskingCost) -> AskingCost:
+        return AskingCost(
+            self.calls + other.calls,
+            self.answers + other.answers,
+            self.tokens + other.tokens,
+            self.usd + other.usd,
+        )
 
 
-class StateCount(FrozenModel):
-    """Number of facts of a kind with a given verdict by the full panel and by the cascade."""
-
-    kind: FactKind
-    """Kind of fact."""
-    full: State
-    """Verdict of all judges."""
-    cascade: State
-    """Verdict of the judges that the cascade asked."""
-    n: int = Field(ge=1)
-    """Number of facts."""
-
-
-class CascadeReport(FrozenModel):
+@dataclass(frozen=True, slots=True)
+class CascadeReport:
     """A cascade against the full panel on the same answers."""
 
-    full: Spent
+    full: AskingCost = AskingCost()
     """Cost of the full panel."""
-    cascade: Spent
+    cascade: AskingCost = AskingCost()
     """Cost of the cascade. An answer's tokens are its share of the call; a call with fewer facts
     still shows the whole picture, so the real saving of tokens is between that of calls and that of
     answers.
     """
-    states: tuple[StateCount, ...]
-    """Counts of both verdicts."""
+    states: Mapping[tuple[FactKind, State, State], int] = field(default_factory=dict)
+    """Number of facts by kind, verdict of the full panel and verdict of the cascade."""
+
+    def __add__(self, other: CascadeReport) -> CascadeReport:
+        states = Counter(self.states) + Counter(other.states)
+        return CascadeReport(self.full + other.full, self.cascade + other.cascade, states)
 
     @property
     def saved(self) -> dict[str, float | None]:
@@ -137,45 +143,28 @@ class CascadeReport(FrozenModel):
 
         Negative where the cascade asked more, as for facts of objects that only it found.
         """
-        shares: dict[str, float | None] = {}
-        for name in Spent.model_fields:
-            whole = float(getattr(self.full, name))
-            shares[name] = 1.0 - getattr(self.cascade, name) / whole if whole else None
-        return shares
+        full, cascade = asdict(self.full), asdict(self.cascade)
+        return {name: 1.0 - cascade[name] / n if n else None for name, n in full.items()}
 
     def agreement(self, kind: FactKind | None = None) -> float | None:
         """Return the share of facts with equal verdicts, of a kind or all; None without facts."""
-        rows = self._rows(kind)
-        total = sum(row.n for row in rows)
-        return sum(row.n for row in rows if row.full == row.cascade) / total if total else None
+        rows = {row: n for row, n in self.states.items() if kind in (None, row[0])}
+        same = sum(n for (_, full, cascade), n in rows.items() if full == cascade)
+        return same / sum(rows.values()) if rows else None
 
     def kappa(self, kind: FactKind | None = None) -> float | None:
         """Return Cohen's κ of holding (yes) and not (no, void).
 
         Unscored facts are left out. None if undefined.
         """
-        rows = [r for r in self._rows(kind) if "unscored" not in (r.full, r.cascade)]
-        sizes = [row.n for row in rows]
-        sides = (
-            np.repeat([float(getattr(row, side) == "yes") for row in rows], sizes)
-            for side in ("full", "cascade")
-        )
-        found = cohen_kappa(*sides)
-        return None if np.isnan(found) else found
-
-    def _rows(self, kind: FactKind | None) -> list[StateCount]:
-        return [row for row in self.states if kind is None or row.kind == kind]
-
-
-def pooled(reports: Iterable[CascadeReport]) -> CascadeReport:
-    """Return the combined report of several pictures."""
-    full, cascade = Spent(), Spent()
-    counts: Counter[tuple[FactKind, State, State]] = Counter()
-    for report in reports:
-        full, cascade = full + report.full, cascade + report.cascade
-        for row in report.states:
-            counts[row.kind, row.full, row.cascade] += row.n
-    return CascadeReport(full=full, cascade=cascade, states=_states(counts))
+        votes = [
+            (full == "yes", cascade == "yes")
+            for (one, full, cascade), n in self.states.items()
+            if kind in (None, one) and "unscored" not in (full, cascade)
+            for _ in range(n)
+        ]
+        kappa = cohen_kappa(*np.array(votes, float).reshape(-1, 2).T)
+        return None if np.isnan(kappa) else kappa
 
 
 def replay_cascade(
@@ -188,8 +177,8 @@ def replay_cascade(
 
     ``facts`` list parents before their children. ``answers_by_judge`` should hold every judge's
     answer to every fact, to those of absent objects too: an answer that is not there counts as
-    unscored. :func:`pooled` makes one report of many pictures. Raises ``FactError`` if a first
-    judge has no answers or nobody else has, and as :meth:`Panel.verdicts`.
+    unscored. The reports of many pictures add up. Raises ``FactError`` if a first judge has no
+    answers or nobody else has, and as :meth:`Panel.verdicts`.
     """
     strangers = [judge for judge in spec.first if judge not in answers_by_judge]
     if strangers:
@@ -200,60 +189,50 @@ def replay_cascade(
         judge: {answer.fact_id: answer for answer in answers}
         for judge, answers in answers_by_judge.items()
     }
-    whole, full = _walk(facts, table, None, panel)
-    partly, cascade = _walk(facts, table, spec, panel)
-    whole, partly = settled(facts, whole), settled(facts, partly)
-    counts = Counter((f.kind, whole[f.id].state, partly[f.id].state) for f in facts)
-    return CascadeReport(full=full, cascade=cascade, states=_states(counts))
+    by_all, full = _ask_in_waves(facts, table, None, panel)
+    by_some, cascade = _ask_in_waves(facts, table, spec, panel)
+    return CascadeReport(
+        full,
+        cascade,
+        Counter((fact.kind, by_all[fact.id].state, by_some[fact.id].state) for fact in facts),
+    )
 
 
-def _walk(
+def _ask_in_waves(
     facts: Sequence[Fact],
     table: Mapping[str, Mapping[str, Answer]],
     spec: CascadeSpec | None,
     panel: Panel,
-) -> tuple[dict[str, Verdict], Spent]:
-    """Ask wave by wave; return verdicts and cost.
+) -> tuple[dict[str, Verdict], AskingCost]:
+    """Return the verdicts and the cost of asking wave by wave.
 
     Without ``spec`` all judges are asked everything.
     """
     known: dict[str, Verdict] = {}
-    given: dict[str, list[Answer]] = {judge: [] for judge in table}
-    spent = Spent()
+    answers: dict[str, list[Answer]] = {judge: [] for judge in table}
+    cost = AskingCost()
 
     def ask(judges: Iterable[str], asked: Sequence[Fact]) -> None:
-        nonlocal spent
+        nonlocal cost
         for judge in judges:
-            found = [table[judge].get(fact.id) or _nothing(judge, fact) for fact in asked]
-            given[judge] += found
-            spent += Spent(
-                calls=1,
-                answers=len(found),
-                tokens=sum(answer.tokens_in + answer.tokens_out for answer in found),
-                usd=sum(answer.usd for answer in found),
-            )
+            new = [
+                table[judge].get(fact.id) or unscored(judge, (fact,), "not in the record")[0]
+                for fact in asked
+            ]
+            answers[judge] += new
+            tokens = sum(answer.tokens_in + answer.tokens_out for answer in new)
+            cost += AskingCost(1, len(new), tokens, sum(answer.usd for answer in new))
 
     while wave := next_wave(facts, known):
         if spec is None:
             ask(table, wave)
         else:
             ask(spec.first, wave)
-            first = {judge: given[judge] for judge in spec.first}
+            first = {judge: answers[judge] for judge in spec.first}
             unsure = unsure_facts(wave, panel.verdicts(wave, first, known), spec, panel)
             if unsure:
                 ask((judge for judge in table if judge not in spec.first), unsure)
-        found = panel.verdicts(wave, given, known, left_out="unasked")
-        known |= {verdict.fact_id: verdict for verdict in found}
+        verdicts = panel.verdicts(wave, answers, known, missing_means="unasked")
+        known |= {verdict.fact_id: verdict for verdict in verdicts}
         known |= {verdict.fact_id: verdict for verdict in void_verdicts(facts, known)}
-    return known, spent
-
-
-def _nothing(judge: str, fact: Fact) -> Answer:
-    return Answer(fact_id=fact.id, judge_id=judge, state="unscored", reason="not in the record")
-
-
-def _states(counts: Mapping[tuple[FactKind, State, State], int]) -> tuple[StateCount, ...]:
-    return tuple(
-        StateCount(kind=kind, full=full, cascade=cascade, n=n)
-        for (kind, full, cascade), n in sorted(counts.items())
-    )
+    return resolve_verdicts(facts, known), cost

@@ -1,4 +1,4 @@
-"""Whether a change of a picture gains facts and loses none: a likelihood ratio of judges' answers.
+"""Worth of a change of a picture, in facts gained and lost, by a likelihood ratio of answers.
 
 A judge's answer about a fact is evidence for its holding, ``ln P(answer | it holds) / P(answer |
 it does not)``: with a calibration by the judge's measured sensitivity and specificity, else by
@@ -23,8 +23,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scenewright.agents.panel.aggregation import calibrated_log_odds
-from scenewright.agents.panel.panel import Panel, lead_of
+from scenewright.agents.panel.aggregation import calibrated_log_odds, expit
+from scenewright.agents.panel.answer_arrays import two_way_probability
+from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import form_of, temper
 from scenewright.core.facts import Answer, Fact, Verdict
 
@@ -45,7 +46,7 @@ LOSS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a changed picture gained and lost, by the judges' answers."""
+    """Facts that a changed picture gained and lost, by the judges' answers."""
 
     gained: tuple[str, ...]
     """Ids of missing facts that the panel now finds."""
@@ -68,7 +69,7 @@ def evidence_of(fact: Fact, answers: Iterable[Answer], panel: Panel) -> float:
     for answer in answers:
         if answer.state not in ("yes", "no"):
             continue
-        likely = lead_of(fact, answer)
+        likely = two_way_probability(fact, answer)
         value = float(answer.state == "yes") if likely is None else likely
         (sensitivity, specificity), temperature = ASSUMED, 1.0
         if panel.calibration is not None:
@@ -100,7 +101,7 @@ def change_between(
         return found if after[name].state == "yes" else min(found, 0.0)
 
     gains = [_posterior(FIXED, odds_of(name)) for name in gained]
-    losses = [1.0 - _posterior(1.0 - prior, odds_of(name)) for name, prior in held.items()]
+    losses = [_posterior(prior, -odds_of(name)) for name, prior in held.items()]
     kept = math.prod(1.0 - share for share in losses)
     some = 1.0 - math.prod(1.0 - share for share in gains)
     better = min(max(kept * some, 1e-9), 1.0 - 1e-9)
@@ -114,5 +115,4 @@ def change_between(
 
 
 def _posterior(prior: float, evidence: float) -> float:
-    log_odds = math.log(prior / (1.0 - prior)) + evidence
-    return 1.0 / (1.0 + math.exp(-min(max(log_odds, -500.0), 500.0)))
+    return float(expit(math.log(prior / (1.0 - prior)) + evidence))

@@ -129,14 +129,15 @@ def guarantee_of(
     wrong = judged.says != judged.holds
     least = fewest(risk, budget / len(FACT_KINDS))
     counts = {kind: int((known & (judged.kinds == kind)).sum()) for kind in FACT_KINDS}
-    apart = [(kind,) for kind in FACT_KINDS if counts[kind] >= least]
     few = tuple(kind for kind in FACT_KINDS if 0 < counts[kind] < least)
-    groups: list[_Group] = []
-    for kinds in (*apart, *((few,) if few else ())):
-        rows = known & np.isin(judged.kinds, kinds)
-        groups.append(_Group(kinds, judged.lead[rows], wrong[rows], judged.pictures[rows]))
+    together = [(kind,) for kind in FACT_KINDS if counts[kind] >= least] + [few] * bool(few)
     shared = design_effect(wrong[known], judged.pictures[known])
-    chosen = _choose(groups, shared, risk, budget)
+    groups: list[_Group] = []
+    for kinds in together:
+        rows = known & np.isin(judged.kinds, kinds)
+        effect = max(shared, design_effect(wrong[rows], judged.pictures[rows]))
+        groups.append(_Group(kinds, judged.lead[rows], wrong[rows], effect))
+    levels = _choose_levels(groups, risk, budget)
     return CascadeGuarantee(
         first=tuple(sorted(first)),
         aggregation=aggregation,
@@ -146,8 +147,7 @@ def guarantee_of(
         pictures=len(np.unique(judged.pictures)),
         facts=len(judged.kinds),
         kinds=tuple(
-            group.bound(level, max(shared, group.design_effect), budget)
-            for group, level in zip(groups, chosen, strict=True)
+            group.bound(level, budget) for group, level in zip(groups, levels, strict=True)
         ),
     )
 
@@ -205,45 +205,37 @@ class _Group:
     kinds: tuple[FactKind, ...]
     lead: Array
     wrong: NDArray[np.bool_]
-    pictures: NDArray[np.intp]
+    design_effect: float
 
-    @property
-    def design_effect(self) -> float:
-        return design_effect(self.wrong, self.pictures)
-
-    def accepted(self, level: float) -> NDArray[np.bool_]:
+    def accepted(self, level: float | None) -> tuple[int, int]:
+        """Return the number of accepted verdicts, and of wrong ones among them."""
+        if level is None:
+            return 0, 0
         # As a run compares: the bound of a no is 1 − level.
-        found: NDArray[np.bool_] = (self.lead > level) | (self.lead < 1.0 - level)
-        return found
+        rows = (self.lead > level) | (self.lead < 1.0 - level)
+        return int(rows.sum()), int(self.wrong[rows].sum())
 
-    def bound(self, level: float | None, effect: float, budget: float) -> KindBound:
-        rows = self.accepted(level) if level is not None else np.zeros(len(self.wrong), bool)
-        n, k = int(rows.sum()), int(self.wrong[rows].sum())
+    def tail(self, level: float, risk: float) -> float:
+        """Return the chance of so few wrong ones at ``risk``."""
+        n, wrong = self.accepted(level)
+        return binomial_tail(wrong / self.design_effect, n / self.design_effect, risk)
+
+    def bound(self, level: float | None, budget: float) -> KindBound:
+        n, wrong = self.accepted(level)
         return KindBound(
             kinds=self.kinds,
             level=level,
             n=len(self.wrong),
             accepted=n,
-            wrong=k,
-            at_most=upper_bound(k / effect, n / effect, budget),
-            design_effect=effect,
+            wrong=wrong,
+            at_most=upper_bound(wrong / self.design_effect, n / self.design_effect, budget),
+            design_effect=self.design_effect,
         )
 
 
-def _choose(
-    groups: Sequence[_Group], shared: float, risk: float, budget: float
-) -> list[float | None]:
+def _choose_levels(groups: Sequence[_Group], risk: float, budget: float) -> list[float | None]:
     """Return the loosest acceptable level of each group, or None."""
-    tails = []
-    for group in groups:
-        effect = max(shared, group.design_effect)
-        rows = [group.accepted(level) for level in LEVELS]
-        tails.append(
-            [
-                binomial_tail(group.wrong[row].sum() / effect, row.sum() / effect, risk)
-                for row in rows
-            ]
-        )
+    tails = [[group.tail(level, risk) for level in LEVELS] for group in groups]
     share = dict.fromkeys(range(len(groups)), budget / max(1, len(groups)))
     found: list[float | None] = [None] * len(groups)
     waiting = set(share)

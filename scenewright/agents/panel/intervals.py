@@ -33,27 +33,24 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scenewright.agents.panel.aggregation import Array, dawid_skene, expit
-from scenewright.agents.panel.panel import UNDECIDED, Ballots, Panel, ballots
-from scenewright.agents.panel.pooling import option_logs, vote_log_odds
+from scenewright.agents.panel.aggregation import Array
+from scenewright.agents.panel.answer_arrays import answer_arrays
+from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import PanelCalibration
-from scenewright.config.profiles import MEASURED
 from scenewright.core.facts import (
-    EVEN,
     FACT_KINDS,
-    UNSURE,
+    HALF,
+    UNSURE_THRESHOLD,
     Answer,
     CorrectedScores,
     Fact,
     FactError,
-    FactKind,
     Interval,
-    Recall,
     ScoreCard,
     ScoreIntervals,
     Verdict,
-    rules_out,
     showing,
+    voids,
 )
 
 RESAMPLES = 1000
@@ -111,39 +108,27 @@ def score_intervals(
         yes.append((counted & 0xFFFF).astype(np.float64))
         scored.append((counted >> 16).astype(np.float64))
         start += size
-    return _summary(yes, scored, alpha, (bool(sizes[0]), bool(sizes[2])))
-
-
-def _summary(
-    yes: list[Array], scored: list[Array], alpha: float, asked: tuple[bool, bool]
-) -> ScoreIntervals:
-    """Return the intervals; ``asked``: whether there are facts about objects, and relations."""
     with np.errstate(invalid="ignore"):
-        recalls = [part / whole for part, whole in zip(yes, scored, strict=True)]
-        everything = sum(yes) / sum(scored)
-    objects, attributes, relations = recalls
+        objects, attributes, relations = (part / n for part, n in zip(yes, scored, strict=True))
+        fact_recall = sum(yes) / sum(scored)
     # As in Eq. 4: where one side has no facts, only the other counts.
-    score = alpha * objects + (1.0 - alpha) * relations
-    if not all(asked):
-        score = objects if asked[0] else relations
+    sgscore = alpha * objects + (1.0 - alpha) * relations
+    if not (sizes[0] and sizes[2]):
+        sgscore = objects if sizes[0] else relations
     return ScoreIntervals(
         objects=_interval(objects),
         attributes=_interval(attributes),
         relations=_interval(relations),
-        sgscore=_interval(score),
-        fact_recall=_interval(np.asarray(everything)),
+        sgscore=_interval(sgscore),
+        fact_recall=_interval(np.asarray(fact_recall)),
     )
 
 
 def _interval(drawn: Array) -> Interval | None:
-    known = np.sort(drawn[~np.isnan(drawn)])
+    known = drawn[~np.isnan(drawn)]
     if 2 * len(known) < len(drawn) or not len(known):
         return None
-    # Linear between order statistics, as numpy's quantiles are, at a tenth of their time.
-    at = np.array([(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0]) * (len(known) - 1)
-    below = at.astype(int)
-    above = np.minimum(below + 1, len(known) - 1)
-    low, high = known[below] + (at - below) * (known[above] - known[below])
+    low, high = np.quantile(known, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
     return min(1.0, float(low)), min(1.0, float(high))
 
 
@@ -178,44 +163,30 @@ def _states(
     sets: NDArray[np.int64],
 ) -> Codes:
     """Return each multiset's verdict on each fact, (n_sets, n_facts): yes, no or unknown."""
-    said = ballots(facts, table)
     by_id = {verdict.fact_id: verdict for verdict in verdicts}
-    choices = said.choices
-    answered = sets @ (~np.isnan(said.values)).T
-    own = np.array([_own(fact, by_id) for fact in facts], np.int8)
-    heard = answered >= panel.quorum
-    asked = np.array([_was_asked(fact, by_id) for fact in facts])
     row = {fact.id: at for at, fact in enumerate(facts)}
     parents = [[row[parent] for parent in fact.parents if parent in row] for fact in facts]
-    linear = panel.aggregation != "dawid_skene"
-    holds = _linear(said, facts, tuple(table), panel, sets) if linear else None
-    states = np.empty(heard.shape, np.int8)
+    # Without enough answers the verdict is kept.
+    states = np.tile(np.array([_own(fact, by_id) for fact in facts], np.int8), (len(sets), 1))
     likely = np.tile(np.array([verdict.likelihood for verdict in verdicts]), (len(sets), 1))
-    before: list[int] = []
+    learnt = np.zeros((0, len(table)))
     for rows in _waves(parents):
-        known = [at for at in rows if asked[at]]
-        decided = np.zeros((len(sets), len(rows)), bool)
-        chances = np.zeros((len(sets), len(rows)))
-        if holds is not None:
-            decided, chances = holds[0][:, rows], holds[1][:, rows]
-        elif known:
-            places = [rows.index(at) for at in known]
-            decided[:, places], chances[:, places] = _fitted(
-                said, known, before, panel.threshold, choices, sets
-            )
-        # Without answers the verdict is kept anyway.
-        codes = np.where(decided, _YES, _NO)
-        anew = heard[:, rows] & asked[rows]
-        states[:, rows] = np.where(anew, codes, own[rows])
-        likely[:, rows] = np.where(anew, chances, likely[:, rows])
+        asked = [at for at in rows if _was_asked(facts[at], by_id)]
+        if asked:
+            arrays = answer_arrays([facts[at] for at in asked], table)
+            enough = sets @ (~np.isnan(arrays.values)).T >= panel.quorum
+            drawn = panel.pool_draws(arrays, sets, learnt)
+            codes = np.where(drawn.holds, _YES, _NO)
+            states[:, asked] = np.where(enough, codes, states[:, asked])
+            likely[:, asked] = np.where(enough, drawn.probabilities, likely[:, asked])
+            learnt = np.concatenate([learnt, arrays.values])
         for at in rows:
             for parent in parents[at]:
                 absent = states[:, parent] == _NO
                 if facts[at].shows_objects:
-                    absent &= likely[:, parent] <= UNSURE
+                    absent &= likely[:, parent] <= UNSURE_THRESHOLD
                 states[absent, at] = _NO
-        before += known
-    return _settled(facts, states, likely, parents)
+    return _resolve_states(facts, states, likely, parents)
 
 
 def _was_asked(fact: Fact, verdicts: Mapping[str, Verdict]) -> bool:
@@ -223,24 +194,24 @@ def _was_asked(fact: Fact, verdicts: Mapping[str, Verdict]) -> bool:
     if verdicts[fact.id].state != "void":
         return True
     above = [verdicts[parent] for parent in fact.parents if parent in verdicts]
-    return any(one.state == "no" for one in above) and not any(rules_out(v, fact) for v in above)
+    return any(one.state == "no" for one in above) and not any(voids(v, fact) for v in above)
 
 
-def _settled(
+def _resolve_states(
     facts: Sequence[Fact], states: Codes, likely: Array, parents: Sequence[Sequence[int]]
 ) -> Codes:
-    """Return ``states`` with unsure objects decided, as ``settled`` does for a card."""
+    """Return ``states`` with unsure objects decided, as ``resolve_verdicts`` does for a card."""
     row = {fact.id: at for at, fact in enumerate(facts)}
     found = np.where(states == _YES, likely, 0.0)
     result = states.copy()
     for at, fact in enumerate(facts):
-        unsure = (states[:, at] == _NO) & (likely[:, at] > UNSURE)
+        unsure = (states[:, at] == _NO) & (likely[:, at] > UNSURE_THRESHOLD)
         if fact.kind != "object" or not unsure.any():
             continue
         for group, n in showing(fact, facts):
             if len(group) >= n:
                 best = np.sort(found[:, [row[id_] for id_ in group]], axis=1)[:, -n]
-                shown = unsure & (best > 0.0) & ((likely[:, at] + best) / 2.0 > EVEN)
+                shown = unsure & (best > 0.0) & ((likely[:, at] + best) / 2.0 > HALF)
                 result[shown, at] = _YES
     for at, fact in enumerate(facts):
         for parent in parents[at] if fact.shows_objects else ():
@@ -264,79 +235,6 @@ def _own(fact: Fact, verdicts: Mapping[str, Verdict]) -> int:
     above = [verdicts[parent].state for parent in fact.parents if parent in verdicts]
     # Void though its parents are there: asked, but of an instance that is not in the image.
     return _UNKNOWN if "no" in above or "void" in above else _NO
-
-
-def _fitted(
-    said: Ballots,
-    rows: Sequence[int],
-    others: Sequence[int],
-    threshold: float,
-    choices: NDArray[np.bool_],
-    sets: NDArray[np.int64],
-) -> tuple[NDArray[np.bool_], Array]:
-    """Return whether facts hold by Dawid and Skene, and how likely, both (n_sets, len(rows)).
-
-    Each judge counts as often as it was drawn; the model learns from ``rows`` and ``others``.
-    """
-    found = np.zeros((len(sets), len(rows)), bool)
-    likely = np.zeros(found.shape)
-    every = said.values[[*rows, *others]]
-    for number, drawn in enumerate(sets):
-        fit = dawid_skene(np.repeat(every, drawn, axis=1))
-        likely[number] = fit.probabilities[: len(rows)]
-        found[number] = likely[number] > threshold
-        if choices[rows].any():
-            ahead = fit.log_odds(np.repeat(said.values, drawn, axis=1))
-            behind = said.strongest(fit.log_odds(np.repeat(said.rivals, drawn, axis=1)))
-            with np.errstate(invalid="ignore"):
-                chosen = (ahead > behind + UNDECIDED)[rows]
-            found[number] = np.where(choices[rows], chosen, found[number])
-    return found, likely
-
-
-def _linear(
-    said: Ballots,
-    facts: Sequence[Fact],
-    judges: Sequence[str],
-    panel: Panel,
-    sets: NDArray[np.int64],
-) -> tuple[NDArray[np.bool_], Array]:
-    """Return whether facts hold by a panel that sums over judges, and how likely.
-
-    Both are (n_sets, n_facts).
-    """
-    kinds = [fact.kind for fact in facts]
-    if panel.aggregation in MEASURED:
-        ahead = sets @ np.nan_to_num(panel.evidence(said.values, kinds, judges)).T
-        of_rivals = [kinds[at] for at in said.of.tolist()]
-        behind = sets @ np.nan_to_num(panel.evidence(said.rivals, of_rivals, judges)).T
-        likely = expit(ahead)
-    elif (weighed := panel.weighing(judges)) is not None:
-        bare, weights = weighed.bare(judges), weighed.of(judges, kinds)
-        options = 1.0 + np.bincount(said.of, minlength=len(facts))
-        ahead = _means(option_logs(said.values, options, bare), sets, weights)
-        behind = _means(option_logs(said.rivals, options[said.of], bare), sets, weights[said.of])
-        likely = expit(_means(vote_log_odds(said.values, bare), sets, weights))
-    else:
-        votes = panel.aggregation == "majority"
-        ahead = _means(said.votes if votes else said.values, sets)
-        behind = _means(said.rival_votes if votes else said.rivals, sets)
-        likely = ahead
-    chosen = ahead > said.strongest(behind) + UNDECIDED
-    return np.where(said.choices, chosen, likely > panel.threshold), likely
-
-
-def _means(table: Array, sets: NDArray[np.int64], weights: Array | None = None) -> Array:
-    if weights is None:
-        there = sets @ (~np.isnan(table)).T
-        found: Array = (sets @ np.nan_to_num(table).T) / np.maximum(there, 1)
-        return found
-    # A draw may hold only judges without weight: they count alike then.
-    mine = np.maximum(weights, 1e-9)
-    found = (sets @ (np.nan_to_num(table) * mine).T) / np.maximum(
-        sets @ (~np.isnan(table) * mine).T, 1e-12
-    )
-    return found
 
 
 LEAST_YOUDEN = 0.2
@@ -372,29 +270,33 @@ def corrected_scores(card: ScoreCard, measured: PanelCalibration) -> CorrectedSc
     :data:`LEAST_YOUDEN`; SGScore and the share of all facts are None where a kind that they
     need is.
     """
-    objects = _recall(card.objects, measured, "object")
-    attributes = _recall(card.attributes, measured, "attribute")
-    relations = _recall(card.relations, measured, "relation")
+    shares: list[float | None] = []
+    sizes: list[int] = []
+    recalls = (card.objects, card.attributes, card.relations)
+    for kind, recall in zip(FACT_KINDS, recalls, strict=True):
+        rates, size = measured.rates(kind), recall.yes + recall.no + recall.void
+        share = None
+        if size and rates.youden >= LEAST_YOUDEN:
+            held = rogan_gladen(recall.yes, recall.no, rates.sensitivity, rates.specificity)
+            share = float(held) / size
+        shares.append(share)
+        sizes.append(size)
+    objects, attributes, relations = shares
     score = None
     if not card.objects.total or not card.relations.total:
         score = relations if not card.objects.total else objects
     elif objects is not None and relations is not None:
         score = card.alpha * objects + (1.0 - card.alpha) * relations
-    sizes = [_scored(recall) for recall in (card.objects, card.attributes, card.relations)]
-    pairs = [
-        (share, size)
-        for share, size in zip((objects, attributes, relations), sizes, strict=True)
-        if size
-    ]
     every = None
-    if pairs and all(share is not None for share, _ in pairs):
-        every = sum((share or 0.0) * size for share, size in pairs) / sum(sizes)
+    asked = [(share, size) for share, size in zip(shares, sizes, strict=True) if size]
+    if asked and all(share is not None for share, _ in asked):
+        every = sum((share or 0.0) * size for share, size in asked) / sum(sizes)
+    scores = (objects, attributes, relations, score, every)
     return CorrectedScores(
-        objects=_clipped(objects),
-        attributes=_clipped(attributes),
-        relations=_clipped(relations),
-        sgscore=_clipped(score),
-        fact_recall=_clipped(every),
+        **{
+            name: None if value is None else min(1.0, max(0.0, value))
+            for name, value in zip(CorrectedScores.model_fields, scores, strict=True)
+        }
     )
 
 
@@ -403,23 +305,5 @@ def card_correction(card: ScoreCard, panel: Panel, judges: Sequence[str]) -> Cor
 
     None if it did not measure ``judges`` (ids) together under these settings.
     """
-    if panel.calibration is None:
-        return None
-    measured = panel.calibration.panel(judges, panel)
+    measured = panel.measured(judges)
     return None if measured is None else corrected_scores(card, measured)
-
-
-def _recall(recall: Recall, measured: PanelCalibration, kind: FactKind) -> float | None:
-    rates = measured.rates(kind)
-    if not _scored(recall) or rates.youden < LEAST_YOUDEN:
-        return None
-    holding = rogan_gladen(recall.yes, recall.no, rates.sensitivity, rates.specificity)
-    return float(holding) / _scored(recall)
-
-
-def _scored(recall: Recall) -> int:
-    return recall.yes + recall.no + recall.void
-
-
-def _clipped(value: float | None) -> float | None:
-    return None if value is None else min(1.0, max(0.0, value))

@@ -8,9 +8,10 @@ form can be added (:func:`pooled`):
   options is a yes/no;
 - **score**: the mean of mid-ranks, since one judge's 7 of 10 may be another one's 5.
 
-A bare vote says nothing of how sure it is. Votes of a judge that gave nothing but votes count as
-odds of 9 to 1: then the pool of votes is the share of yes to within a hundredth, as their mean is.
-Stated probabilities count as odds of 49 to 1 at most, so that no judge outvotes all others.
+A vote of 0 or 1 says nothing of how certain it is. Votes of a judge that gave nothing but votes
+count as odds of 9 to 1: then the pool of votes is the share of yes to within a hundredth, as their
+mean is. Stated probabilities count as odds of 49 to 1 at most, so that no judge outvotes all
+others.
 """
 
 from __future__ import annotations
@@ -18,16 +19,15 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from scenewright.agents.panel.aggregation import Array, checked_numbers, expit
+from scenewright.agents.panel.aggregation import Array, Mask, checked_numbers, expit, weighted_means
 from scenewright.agents.panel.stacking import log_odds
 
-Mask = NDArray[np.bool_]
 AnswerForm = Literal["yes_no", "choice", "score"]
 FORMS: tuple[AnswerForm, ...] = get_args(AnswerForm)
 VOTE = 0.1
-"""Distance from 0 and 1 of a bare vote."""
+"""Distance from 0 and 1 of a vote."""
 CLOSEST = 0.02
 """Least distance from 0 and 1 of a stated probability."""
 
@@ -54,14 +54,26 @@ def pooled(answers: ArrayLike, form: AnswerForm, weights: ArrayLike | None = Non
     if form not in FORMS:
         raise ValueError(f"unknown form {form!r}: use one of {', '.join(FORMS)}")
     if form == "choice":
-        return _choices(np.asarray(answers, np.float64), weights)
+        choices = np.asarray(answers, np.float64)
+        if choices.ndim != 3:
+            raise ValueError(
+                "answers to choices must have the shape (n, n_judges, n_options), "
+                f"not {choices.shape}"
+            )
+        votes = binary_only(choices)
+        n_options = np.full(len(choices), choices.shape[2])
+        logs = [option_logs(one, n_options, votes) for one in choices.T.swapaxes(1, 2)]
+        means = np.stack([weighted_means(one, weights) for one in logs], axis=1)
+        shifted = np.exp(means - means.max(1, keepdims=True, initial=-np.inf))
+        result: Array = shifted / shifted.sum(1, keepdims=True)
+        return result
     given = checked_numbers(answers, "answers", 2)
     if form == "yes_no":
         return expit(weighted_means(vote_log_odds(given), weights))
     return weighted_means(mid_ranks(given), weights)
 
 
-def bare_votes(probabilities: Array) -> Mask:
+def binary_only(probabilities: Array) -> Mask:
     """Return which judges gave nothing but 0 and 1, (n_judges,), of answers (n, n_judges, …)."""
     votes = np.isnan(probabilities) | (probabilities == 0.0) | (probabilities == 1.0)
     found: Mask = votes.all(axis=tuple(at for at in range(votes.ndim) if at != 1))
@@ -71,15 +83,10 @@ def bare_votes(probabilities: Array) -> Mask:
 def vote_log_odds(probabilities: Array, votes: Mask | None = None) -> Array:
     """Return the log-odds (nats) of yes/no answers (n, n_judges) as they are pooled; NaN kept.
 
-    ``votes`` (n_judges,): judges that give bare votes; None: as :func:`bare_votes` says. Raises
+    ``votes`` (n_judges,): judges that give only votes; None: as :func:`binary_only` says. Raises
     ``ValueError`` for probabilities outside [0, 1].
     """
-    _check(probabilities)
-    bare = bare_votes(probabilities) if votes is None else votes
-    result: Array = np.where(
-        bare[None, :], log_odds(probabilities, VOTE), log_odds(probabilities, CLOSEST)
-    )
-    return result
+    return log_odds(probabilities, _closest(probabilities, votes))
 
 
 def option_logs(probabilities: Array, options: ArrayLike, votes: Mask | None = None) -> Array:
@@ -88,67 +95,27 @@ def option_logs(probabilities: Array, options: ArrayLike, votes: Mask | None = N
     ``options`` (n,): how many options each row's question has; ``votes`` as in
     :func:`vote_log_odds`.
     """
-    _check(probabilities)
-    bare = bare_votes(probabilities) if votes is None else votes
-    closest = np.where(bare, VOTE, CLOSEST)[None, :]
+    closest = _closest(probabilities, votes)
     # The rest of a vote is spread over the other options, so that two options are a yes/no.
     floor = closest / np.maximum(np.asarray(options, np.float64) - 1.0, 1.0)[..., None]
     result: Array = np.log(np.clip(probabilities, floor, 1.0 - closest))
     return result
 
 
-def _check(probabilities: Array) -> None:
+def _closest(probabilities: Array, votes: Mask | None) -> Array:
+    """Return how near each judge's answers come to 0 and 1, (1, n_judges), after a check."""
     known = probabilities[~np.isnan(probabilities)]
     if ((known < 0.0) | (known > 1.0)).any():
         raise ValueError("probabilities must lie in [0, 1], with NaN where there is no answer")
-
-
-def weighted_means(values: Array, weights: ArrayLike | None = None) -> Array:
-    """Return the weighted mean of each row of ``values`` (n, n_judges), NaN left out, (n,).
-
-    ``weights`` as in :func:`pooled`; NaN without any value.
-    """
-    there = ~np.isnan(values)
-    given = np.ones(values.shape[1]) if weights is None else np.asarray(weights, np.float64)
-    if given.shape not in (values.shape[1:], values.shape):
-        raise ValueError(f"weights of the shape {given.shape} do not fit answers {values.shape}")
-    if not (given >= 0.0).all():
-        raise ValueError("weights must not be negative")
-    mine = np.where(there, np.broadcast_to(given, values.shape), 0.0)
-    # Judges of no weight are better than no answer at all.
-    silent = ~(mine.sum(1) > 0.0) & there.any(1)
-    mine[silent] = there[silent]
-    total = mine.sum(1)
-    sums = (mine * np.where(there, values, 0.0)).sum(1)
-    result: Array = np.where(total > 0.0, sums / np.where(total > 0.0, total, 1.0), np.nan)
-    return result
-
-
-def _choices(answers: Array, weights: ArrayLike | None) -> Array:
-    if answers.ndim != 3:
-        raise ValueError(
-            f"answers to choices must have the shape (n, n_judges, n_options), not {answers.shape}"
-        )
-    bare, n_options = bare_votes(answers), np.full(len(answers), answers.shape[2])
-    means = np.stack(
-        [
-            weighted_means(option_logs(one, n_options, bare), weights)
-            for one in answers.T.swapaxes(1, 2)
-        ],
-        axis=1,
-    )
-    shifted = np.exp(means - means.max(1, keepdims=True, initial=-np.inf))
-    result: Array = shifted / shifted.sum(1, keepdims=True)
-    return result
+    votes_only = binary_only(probabilities) if votes is None else votes
+    closest: Array = np.where(votes_only, VOTE, CLOSEST)[None, :]
+    return closest
 
 
 def mid_ranks(scores: Array) -> Array:
     """Return the mid-ranks of each column over its own answers, in (0, 1); NaN kept."""
-    found = np.full(scores.shape, np.nan)
-    for at, column in enumerate(scores.T):
-        known = ~np.isnan(column)
-        values, codes, counts = np.unique(column[known], return_inverse=True, return_counts=True)
-        if len(values):
-            middle = np.cumsum(counts) - counts / 2.0
-            found[known, at] = middle[codes] / counts.sum()
-    return found
+    from scipy.stats import rankdata
+
+    ranks = rankdata(scores, axis=0, nan_policy="omit") - 0.5
+    result: Array = ranks / np.maximum((~np.isnan(scores)).sum(0), 1)
+    return result

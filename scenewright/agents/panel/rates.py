@@ -7,19 +7,19 @@ whose fingerprints it names, on pictures and facts like those that were labelled
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, TypeVar, get_args
+from typing import Any, Literal, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, ValidationError, model_validator
 
-from scenewright.agents.panel.aggregation import Array, expit
+from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.agreement import JudgeWeights
 from scenewright.agents.panel.guarantee import CascadeGuarantee
 from scenewright.agents.panel.stacking import PanelStack
-from scenewright.config.profiles import Aggregation, CascadeSpec, SettingsError
+from scenewright.config.profiles import Aggregation, SettingsError
 from scenewright.core.facts import Fact, FactKind
 from scenewright.core.validation import FiniteModel, FrozenModel, first_problem
 
@@ -31,31 +31,12 @@ all kinds together apply.
 """
 COLDEST, HOTTEST = 0.1, 10.0
 """Bounds of a temperature; a judge that is always right, or never sure, has no finite one."""
-_AGAIN = "run `scenewright judges calibrate`"
+CALIBRATE = "run `scenewright judges calibrate`"
 R = TypeVar("R", bound="Rates")
 
 
 class CalibrationError(SettingsError):
     """A calibration that cannot be made, read or used; says how to get one."""
-
-
-class VerdictRule(Protocol):
-    """Rule of a panel's verdicts, which distinguishes measured panels."""
-
-    @property
-    def aggregation(self) -> Aggregation:
-        """How the answers are combined."""
-        ...
-
-    @property
-    def quorum(self) -> int:
-        """Fewest judges that a verdict needs."""
-        ...
-
-    @property
-    def threshold(self) -> float:
-        """Above which probability a yes/no fact holds."""
-        ...
 
 
 class Rates(FiniteModel):
@@ -85,7 +66,7 @@ class JudgeRates(Rates):
     """One judge on one kind of fact."""
 
     temperature: float = Field(ge=COLDEST, le=HOTTEST)
-    """T of ``logit(p) / T``: above 1 the judge was too sure. 1 for bare votes, which have no
+    """T of ``logit(p) / T``: above 1 the judge was too sure. 1 for votes, which have no
     logit that could be scaled."""
     brier: float | None
     """Brier score of its probabilities as given; None without labels."""
@@ -200,23 +181,7 @@ class Calibration(FrozenModel):
         known = ", ".join(entry.judge_id for entry in self.judges) or "no judge"
         raise CalibrationError(
             f"the calibration has no entry for {judge_id} (it measured {known}): "
-            f"{_AGAIN} for the judges of this profile"
-        )
-
-    def panel(self, judges: Iterable[str], panel: VerdictRule) -> PanelCalibration | None:
-        """Return the entry of these judges with the same aggregation, quorum and threshold.
-
-        Entries measured when choices still had a threshold are ignored.
-        """
-        ids = tuple(sorted(judges))
-        same = (ids, panel.aggregation, panel.quorum, panel.threshold, "pooled")
-        return next(
-            (
-                p
-                for p in self.panels
-                if (p.judges, p.aggregation, p.quorum, p.threshold, p.choices) == same
-            ),
-            None,
+            f"{CALIBRATE} for the judges of this profile"
         )
 
     def stack(self, judges: Sequence[str]) -> PanelStack:
@@ -232,7 +197,7 @@ class Calibration(FrozenModel):
         raise CalibrationError(
             f"the calibration has no weights for a stacked panel of {', '.join(judges)}: it is of "
             "an earlier version, was measured for other panels, or all its facts hold or none "
-            f"does; {_AGAIN} for the judges of this profile"
+            f"does; {CALIBRATE} for the judges of this profile"
         )
 
     def agreement(self, judges: Sequence[str]) -> JudgeWeights | None:
@@ -240,32 +205,13 @@ class Calibration(FrozenModel):
         holding = [one for one in self.agreements if set(one.judges).issuperset(judges)]
         return min(holding, key=lambda one: len(one.judges)) if holding else None
 
-    def cascade(self, spec: CascadeSpec, panel: VerdictRule) -> CascadeGuarantee:
-        """Return the bounds for ``spec`` under the same aggregation and quorum.
-
-        Raises ``CalibrationError`` if there are none.
-        """
-        wanted = (tuple(sorted(spec.first)), spec.risk, spec.confidence)
-        for found in self.cascades:
-            measured = (found.first, found.risk, found.confidence)
-            if measured == wanted and (found.aggregation, found.quorum) == (
-                panel.aggregation,
-                panel.quorum,
-            ):
-                return found
-        raise CalibrationError(
-            f"the calibration has no bounds for a cascade that begins with {', '.join(spec.first)} "
-            f"at a risk of {spec.risk:g} ({panel.aggregation}, quorum {panel.quorum}): "
-            f"{_AGAIN} for this profile"
-        )
-
     def check(self, judges: Mapping[str, str]) -> None:
         """Raise ``CalibrationError`` unless it is valid for ``judges`` (id → fingerprint)."""
         for judge_id, fingerprint in judges.items():
             if self.judge(judge_id).fingerprint != fingerprint:
                 raise CalibrationError(
                     f"{judge_id} has changed since it was calibrated ({self.created}): its "
-                    f"weights, prompt or settings changed. To measure it again,  {_AGAIN}"
+                    f"weights, prompt or settings changed. To measure it again,  {CALIBRATE}"
                 )
 
     def save(self, path: str | Path) -> None:
@@ -284,7 +230,9 @@ def load_calibration(path: str | Path) -> Calibration:
         text = Path(path).expanduser().read_text(encoding="utf-8")
         return Calibration.model_validate_json(text)
     except FileNotFoundError:
-        raise CalibrationError(f"there is no calibration {path}: to make one, {_AGAIN}") from None
+        raise CalibrationError(
+            f"there is no calibration {path}: to make one, {CALIBRATE}"
+        ) from None
     except OSError as error:
         raise CalibrationError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValidationError, UnicodeDecodeError) as error:
@@ -292,7 +240,7 @@ def load_calibration(path: str | Path) -> Calibration:
         if isinstance(error, ValidationError):
             reason = first_problem(error)
         raise CalibrationError(
-            f"{path} is not a calibration of this version ({reason}): to make one, {_AGAIN}"
+            f"{path} is not a calibration of this version ({reason}): to make one, {CALIBRATE}"
         ) from error
 
 
@@ -306,15 +254,13 @@ def temper(probabilities: ArrayLike, temperature: ArrayLike) -> Array:
 
     ``temperature`` is positive and is broadcast against the ``probabilities`` in [0, 1].
     """
-    given = np.asarray(probabilities, np.float64)
-    # A vote of 0 or 1 has infinite log-odds, whatever the temperature.
-    sharp = (given == 0.0) | (given == 1.0)
-    inner = np.where(sharp, 0.5, given)
-    log_odds = np.log(inner) - np.log1p(-inner)
-    result: Array = np.where(sharp, given, expit(log_odds / np.asarray(temperature, np.float64)))
+    from scipy.special import expit, logit
+
+    odds = logit(np.asarray(probabilities, np.float64))
+    result: Array = expit(odds / np.asarray(temperature, np.float64))
     return result
 
 
 def _enough(kinds: Mapping[Group, R], kind: FactKind) -> R:
-    found = next((rates for group, rates in kinds.items() if group == kind), None)
-    return found if found is not None and found.enough else kinds["all"]
+    rates = next((rates for group, rates in kinds.items() if group == kind), None)
+    return rates if rates is not None and rates.enough else kinds["all"]

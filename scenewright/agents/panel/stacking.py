@@ -178,16 +178,13 @@ def prior_log_odds(truth: Array, kinds: Sequence[str]) -> tuple[float, dict[str,
     of_kind: Mapping[str, list[float]] = {kind: [] for kind in sorted(set(kinds))}
     for kind, holds in zip(kinds, truth.tolist(), strict=True):
         of_kind[kind].append(holds)
-
-    def odds(share: float) -> float:
-        return float(np.log(share) - np.log1p(-share))
-
     share = (float(truth.sum()) + 0.5) / (len(truth) + 1.0)
     pulled = {
         kind: (sum(mine) + _POOLED_FACTS * share) / (len(mine) + _POOLED_FACTS)
         for kind, mine in of_kind.items()
     }
-    return odds(share), {kind: odds(value) for kind, value in pulled.items()}
+    found = log_odds(np.array([share, *pulled.values()]), 0.0).tolist()
+    return found[0], dict(zip(pulled, found[1:], strict=True))
 
 
 def folds_of_groups(groups: Places, folds: int, seed: int = 0) -> Places:
@@ -203,7 +200,7 @@ def folds_of_groups(groups: Places, folds: int, seed: int = 0) -> Places:
     return found
 
 
-def log_odds(probabilities: Array, closest: float = CLOSEST) -> Array:
+def log_odds(probabilities: Array, closest: Array | float = CLOSEST) -> Array:
     """Return ``log(p / (1 − p))`` in nats with p kept within [closest, 1 − closest]; NaN kept."""
     inner = np.clip(probabilities, closest, 1.0 - closest)
     result: Array = np.log(inner) - np.log1p(-inner)

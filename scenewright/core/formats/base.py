@@ -10,7 +10,7 @@ import json
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,13 +51,6 @@ def fail(where: str, problem: str) -> FormatError:
     return FormatError(f"{where}: {problem}" if where else problem)
 
 
-def prefix(where: str) -> str:
-    """Return ``where`` as the beginning of a longer place: ``scenes.json: `` or ``[3].``."""
-    if not where:
-        return ""
-    return f"{where}." if where.endswith("]") else f"{where}: "
-
-
 def shown(value: object, limit: int = 60) -> str:
     """Return ``value`` for a message, cut to ``limit`` characters."""
     try:
@@ -67,41 +60,81 @@ def shown(value: object, limit: int = 60) -> str:
     return cut_short(text, limit)
 
 
-def as_object(value: Any, where: str, example: str) -> dict[str, Any]:
-    """Return ``value`` if it is a JSON object; ``FormatError`` with ``example`` otherwise."""
-    if not isinstance(value, dict):
-        raise fail(where, f"expected an object such as {example}, found {shown(value)}")
-    return value
+@dataclass(frozen=True, slots=True)
+class JsonValue:
+    """A value of a JSON text, with its place for errors."""
 
+    value: Any
+    """The value."""
+    place: str = ""
+    """Its place; of a whole entry that of the file, or of the entry in it."""
+    is_entry: bool = False
+    """Whether it is a whole entry, of which the places of its parts begin."""
 
-def as_list(value: Any, where: str, example: str) -> list[Any]:
-    """Return ``value`` if it is a JSON list; ``FormatError`` with ``example`` otherwise."""
-    if not isinstance(value, list):
-        raise fail(where, f"expected a list such as {example}, found {shown(value)}")
-    return value
+    def fail(self, problem: str) -> FormatError:
+        """Return the error for ``problem`` at this place."""
+        return fail(self.place, problem)
 
+    def part(self, key: str | int, value: Any) -> JsonValue:
+        """Return ``value`` as the part at ``key``."""
+        if isinstance(key, int):
+            return JsonValue(value, f"{self.place}[{key}]")
+        if self.is_entry and not self.place.endswith("]"):
+            return JsonValue(value, f"{self.place}: {key}" if self.place else key)
+        return JsonValue(value, f"{self.place}.{key}")
 
-def as_text(value: Any, where: str, example: str) -> str:
-    """Return ``value`` if it is text that is not blank.
+    def object(self, example: str) -> JsonValue:
+        """Return itself if it is a JSON object; ``FormatError`` with ``example`` otherwise."""
+        if not isinstance(self.value, dict):
+            raise self.fail(f"expected an object such as {example}, found {shown(self.value)}")
+        return self
 
-    Raises ``FormatError`` with ``example`` otherwise.
-    """
-    if not isinstance(value, str) or not value.strip():
-        raise fail(where, f"expected text such as {example}, found {shown(value)}")
-    return value
+    def items(self, example: str) -> list[JsonValue]:
+        """Return the parts of a JSON list; ``FormatError`` with ``example`` for anything else."""
+        if not isinstance(self.value, list):
+            raise self.fail(f"expected a list such as {example}, found {shown(self.value)}")
+        return [self.part(index, value) for index, value in enumerate(self.value)]
 
+    def text(self, example: str) -> str:
+        """Return text that is not blank; ``FormatError`` with ``example`` for anything else."""
+        if not isinstance(self.value, str) or not self.value.strip():
+            raise self.fail(f"expected text such as {example}, found {shown(self.value)}")
+        return self.value
 
-def field(entry: Mapping[str, Any], key: str, where: str, example: str) -> Any:
-    """Return ``entry[key]``; ``FormatError`` that names the missing key otherwise."""
-    if key not in entry:
-        raise fail(where, f'"{key}" is missing: add it, for example {example}')
-    return entry[key]
+    def field(self, key: str, example: str) -> JsonValue:
+        """Return the part at ``key``; ``FormatError`` that names the missing key otherwise."""
+        if key not in self.value:
+            raise self.fail(f'"{key}" is missing: add it, for example {example}')
+        return self.part(key, self.value[key])
 
+    def get(self, key: str, default: Any = None) -> JsonValue:
+        """Return the part at ``key``, or ``default`` there."""
+        return self.part(key, self.value.get(key, default))
 
-def as_attributes(value: Any, where: str) -> dict[str, str]:
-    """Return a JSON object of text to text: the attributes of one object."""
-    entry = as_object(value, where, '{"color": "red"}')
-    return {key: as_text(text, f"{where}.{key}", '"red"') for key, text in entry.items()}
+    def attributes(self) -> dict[str, str]:
+        """Return a JSON object of text to text: the attributes of one object."""
+        entry = self.object('{"color": "red"}').value
+        return {key: self.part(key, text).text('"red"') for key, text in entry.items()}
+
+    def end(
+        self,
+        key: str,
+        example: str,
+        read_id: Callable[[JsonValue], str],
+        known: Collection[str] | None,
+        what: str,
+    ) -> str:
+        """Return the id at the ``key`` of a relation.
+
+        ``FormatError`` for one that is not ``known`` (None: any), which says that it is not
+        ``what``.
+        """
+        given = self.field(key, example)
+        id_ = read_id(given)
+        if known is not None and id_ not in known:
+            some = shown(list(known)[:12], 200)
+            raise given.fail(f"{shown(given.value)} is not {what}: add it, or use one of {some}")
+        return id_
 
 
 def split_id(text: str) -> tuple[str, int | None]:
@@ -184,15 +217,9 @@ def with_intent(
     named += [one.of for one in intent.exclusions if one.of is not None]
     for object_id in named:
         if object_id not in scene:
-            raise fail(
-                prefix(where) + ".".join(path),
-                f"{shown(object_id)} is not an object: use one of the scene's ids",
-            )
+            problem = f"{shown(object_id)} is not an object: use one of the scene's ids"
+            raise JsonValue(None, where, is_entry=True).part(".".join(path), None).fail(problem)
     return scene.model_copy(update={"intent": intent})
-
-
-def _under(place: str, key: str, where: str) -> str:
-    return prefix(place) + key if place == where else f"{place}.{key}"
 
 
 def explain(error: ValidationError, where: str, *path: str) -> FormatError:
@@ -201,9 +228,9 @@ def explain(error: ValidationError, where: str, *path: str) -> FormatError:
     ``path`` are the keys of what was validated, if it is not all of the entry.
     """
     first = error.errors(include_url=False)[0]
-    place = where
+    place = JsonValue(None, where, is_entry=True)
     for part in (*path, *first["loc"]):
-        place = f"{place}[{part}]" if isinstance(part, int) else _under(place, part, where)
+        place = place.part(part, None)
     problem = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         problem = "is not known here: remove it or correct its spelling"
@@ -211,7 +238,7 @@ def explain(error: ValidationError, where: str, *path: str) -> FormatError:
         problem = "is missing: add it"
     elif not first["type"].startswith("value_error"):
         problem += f", found {shown(first['input'])}: correct it"
-    return fail(place, problem)
+    return place.fail(problem)
 
 
 def build(
@@ -268,34 +295,18 @@ def checked(scene: SceneGraph, where: str) -> SceneGraph:
     return scene
 
 
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entry: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in entry:
-            raise ValueError(f"the key {shown(key)} is given twice in one object: keep one")
-        entry[key] = value
-    return entry
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON: write a number or leave the entry out")
-
-
-def _lines(text: str) -> list[tuple[int, str]]:
-    """Return the numbered lines of JSON Lines; empty if ``text`` is one JSON value."""
-    lines = [(at, line) for at, line in enumerate(text.split("\n"), 1) if line.strip()]
-    if len(lines) < 2:
-        return []
-    try:
-        json.loads(lines[0][1])
-    except (ValueError, RecursionError):
-        return []
-    return lines
-
-
 def _parse(text: str, where: str) -> Any:
+    def as_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        for key, n in Counter(key for key, _ in pairs).items():
+            if n > 1:
+                raise ValueError(f"the key {shown(key)} is given twice in one object: keep one")
+        return dict(pairs)
+
+    def refuse(name: str) -> Any:
+        raise ValueError(f"{name} is not JSON: write a number or leave the entry out")
+
     try:
-        return json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
+        return json.loads(text, object_pairs_hook=as_dict, parse_constant=refuse)
     except json.JSONDecodeError as error:
         if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
             raise fail(
@@ -319,10 +330,16 @@ def parse_json(text: str, where: str) -> Any:
     ``FormatError`` for anything that is not JSON: cut-off text, NaN and infinities,
     keys given twice, nesting past the interpreter's limit, numbers past its digits.
     """
-    lines = _lines(text)
-    if lines:
+    lines = [(at, line) for at, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if len(lines) > 1:
         begin = f"{where}, " if where else ""
-        return [_parse(line, f"{begin}line {at}") for at, line in lines]
+        try:
+            json.loads(lines[0][1])
+        except (ValueError, RecursionError):
+            # One value over several lines.
+            pass
+        else:
+            return [_parse(line, f"{begin}line {at}") for at, line in lines]
     return _parse(text, where)
 
 
@@ -332,13 +349,13 @@ NATIVE_EXAMPLE = '{"objects": [{"id": "dog.1", "name": "dog"}], "relations": []}
 
 def read_native(entry: Any, where: str) -> SceneGraph:
     """Return the graph of one JSON entry; unknown keys, repeated relations and ids are errors."""
-    data = dict(as_object(entry, where, NATIVE_EXAMPLE))
-    marker = data.pop("format", NATIVE_MARKER)
-    if marker != NATIVE_MARKER:
-        raise fail(
-            f"{prefix(where)}format",
-            f"{shown(marker)} is not known: write {shown(NATIVE_MARKER)} or leave it out",
+    whole = JsonValue(entry, where, is_entry=True).object(NATIVE_EXAMPLE)
+    marker = whole.get("format", NATIVE_MARKER)
+    if marker.value != NATIVE_MARKER:
+        raise marker.fail(
+            f"{shown(marker.value)} is not known: write {shown(NATIVE_MARKER)} or leave it out"
         )
+    data = {key: value for key, value in whole.value.items() if key != "format"}
     try:
         return checked(SceneGraph.model_validate(data), where)
     except ValidationError as error:

@@ -17,7 +17,6 @@ from scenewright.core.formats.base import (
     checked,
     fail,
     parse_json,
-    prefix,
     read_native,
     shown,
     split_id,
@@ -28,19 +27,20 @@ from scenewright.core.scene import SceneGraph
 _SUFFIXES = (".json", ".jsonl", ".txt")
 
 Reader = Callable[[Any, str], SceneGraph]
-Writer = Callable[[SceneGraph, int], dict[str, Any]]
+Writer = Callable[[SceneGraph], dict[str, Any]]
 
 
 def _entries(text: str, where: str) -> list[tuple[Any, str]]:
     """Return the JSON entries of a file and their places."""
     data = parse_json(text, where)
     if isinstance(data, list):
-        return [(entry, f"{prefix(where)}[{index}]") for index, entry in enumerate(data)]
+        begin = f"{where}: " if where else ""
+        return [(entry, f"{begin}[{index}]") for index, entry in enumerate(data)]
     return [(data, where)]
 
 
 def _json_format(
-    name: str, about: str, read: Reader, write: Writer, always_list: bool = False
+    name: str, about: str, read: Reader, write: Writer, *, always_list: bool = False
 ) -> Format:
     """Return a format of JSON entries: one scene is one entry, several are a list."""
 
@@ -48,7 +48,10 @@ def _json_format(
         return [read(entry, place) for entry, place in _entries(text, where)]
 
     def write_all(scenes: Sequence[SceneGraph]) -> str:
-        entries = [write(scene, number) for number, scene in enumerate(scenes, 1)]
+        entries = [write(scene) for scene in scenes]
+        for number, entry in enumerate(entries, 1):
+            if "image_id" in entry:
+                entry["image_id"] = number
         data = entries if always_list or len(entries) != 1 else entries[0]
         return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
 
@@ -57,22 +60,14 @@ def _json_format(
 
 _KNOWN = (
     _json_format(
-        "json",
-        "our own JSON: objects with id, name and attributes",
-        read_native,
-        lambda scene, number: write_native(scene),
+        "json", "our own JSON: objects with id, name and attributes", read_native, write_native
     ),
-    _json_format(
-        "megasg",
-        "the MegaSG style: ids such as person.2",
-        megasg.read,
-        lambda scene, number: megasg.write(scene),
-    ),
+    _json_format("megasg", "the MegaSG style: ids such as person.2", megasg.read, megasg.write),
     _json_format(
         "sg2im",
         "SG2Im: relationships by the numbers of objects",
         sg2im.read,
-        lambda scene, number: sg2im.write(scene),
+        sg2im.write,
         always_list=True,
     ),
     _json_format(
@@ -83,12 +78,7 @@ _KNOWN = (
         always_list=True,
     ),
     Format("triplets", 'lines such as "red ball on table"', triplets.read, triplets.write),
-    _json_format(
-        "networkx",
-        "NetworkX node-link JSON",
-        graphs.read,
-        lambda scene, number: graphs.write(scene),
-    ),
+    _json_format("networkx", "NetworkX node-link JSON", graphs.read, graphs.write),
 )
 FORMATS: dict[str, Format] = {item.name: item for item in _KNOWN}
 

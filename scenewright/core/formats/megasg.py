@@ -14,16 +14,10 @@ import re
 from typing import Any
 
 from scenewright.core.formats.base import (
-    as_attributes,
-    as_list,
-    as_object,
-    as_text,
+    JsonValue,
     build,
-    fail,
-    field,
     intent_entry,
     numbered_ids,
-    prefix,
     renamed,
     shown,
     split_id,
@@ -35,13 +29,13 @@ EXAMPLE = '{"source": "person.2", "target": "sports ball.1", "relation": "kickin
 _BOXED = re.compile(r"(?P<id>.+\.[0-9]+)\s*:\s*\[[-+0-9.,\s]*\]", re.DOTALL)
 
 
-def _id(value: Any, where: str) -> str:
-    text = as_text(value, where, '"person.2"').strip()
+def _id(given: JsonValue) -> str:
+    text = given.text('"person.2"').strip()
     match = _BOXED.fullmatch(text)
     try:
         return clean_name(match["id"] if match else text, "the id", MAX_ID_LENGTH)
     except SceneError as error:
-        raise fail(where, str(error)) from None
+        raise given.fail(str(error)) from None
 
 
 def read(entry: Any, where: str) -> SceneGraph:
@@ -49,50 +43,36 @@ def read(entry: Any, where: str) -> SceneGraph:
 
     A relation of an object with itself is left out with a warning.
     """
-    data = as_object(entry, where, '{"objects": ["person.2"], "relationships": []}')
-    at = prefix(where)
-    ids: dict[str, str] = {}
+    data = JsonValue(entry, where, is_entry=True)
+    data.object('{"objects": ["person.2"], "relationships": []}')
+    ids: dict[str, None] = {}
     listed = data.get("objects")
-    if listed is not None:
-        for index, value in enumerate(as_list(listed, f"{at}objects", '["person.2"]')):
-            place = f"{at}objects[{index}]"
-            id_ = _id(value, place)
-            if id_ in ids:
-                raise fail(
-                    place,
-                    f"the id {shown(id_)} is used twice: number the instances, for example "
-                    f'"{split_id(id_)[0]}.1" and "{split_id(id_)[0]}.2"',
-                )
-            ids[id_] = place
+    for item in [] if listed.value is None else listed.items('["person.2"]'):
+        id_ = _id(item)
+        if id_ in ids:
+            name = split_id(id_)[0]
+            raise item.fail(
+                f"the id {shown(id_)} is used twice: number the instances, for example "
+                f'"{name}.1" and "{name}.2"'
+            )
+        ids[id_] = None
     relations: list[tuple[str, str, str, str]] = []
-    shape = f"[{EXAMPLE}]"
-    rows = as_list(data.get("relationships", []), f"{at}relationships", shape)
-    for index, value in enumerate(rows):
-        place = f"{at}relationships[{index}]"
-        row = as_object(value, place, EXAMPLE)
-        ends = []
-        for end in ("source", "target"):
-            id_ = _id(field(row, end, place, EXAMPLE), f"{place}.{end}")
-            if listed is not None and id_ not in ids:
-                raise fail(
-                    f"{place}.{end}",
-                    f"{shown(id_)} is not in objects: add it there, or use one of "
-                    f"{shown(list(ids)[:12], 200)}",
-                )
-            ids.setdefault(id_, f"{place}.{end}")
-            ends.append(id_)
-        text = as_text(field(row, "relation", place, EXAMPLE), f"{place}.relation", '"kicking"')
-        relations.append((ends[0], text, ends[1], place))
-    attributes = as_object(data.get("attributes", {}), f"{at}attributes", '{"person.2": {}}')
-    for key in attributes:
+    for row in data.get("relationships", []).items(f"[{EXAMPLE}]"):
+        row.object(EXAMPLE)
+        known = None if listed.value is None else ids
+        source, target = (
+            row.end(key, EXAMPLE, _id, known, "in objects") for key in ("source", "target")
+        )
+        ids |= {source: None, target: None}
+        text = row.field("relation", EXAMPLE).text('"kicking"')
+        relations.append((source, text, target, row.place))
+    attributes = data.get("attributes", {}).object('{"person.2": {}}')
+    for key in attributes.value:
         if key not in ids:
-            raise fail(f"{at}attributes", f"{shown(key)} is not an object: use one of its ids")
-    objects = [
-        (id_, split_id(id_)[0], as_attributes(attributes.get(id_, {}), f"{at}attributes.{id_}"))
-        for id_ in ids
-    ]
+            raise attributes.fail(f"{shown(key)} is not an object: use one of its ids")
+    objects = [(id_, split_id(id_)[0], attributes.get(id_, {}).attributes()) for id_ in ids]
     scene = build(objects, relations, where, self_relations="drop")
-    return with_intent(scene, data, where)
+    return with_intent(scene, entry, where)
 
 
 def write(scene: SceneGraph) -> dict[str, Any]:

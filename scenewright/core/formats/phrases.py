@@ -15,7 +15,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from scenewright.core.formats.base import fail, shown
-from scenewright.core.inflection import WEAK_VERBS, ing_form, singular, third_person, verb_base
+from scenewright.core.inflection import (
+    WEAK_VERBS,
+    WordLists,
+    ing_form,
+    singular,
+    third_person,
+    verb_base,
+)
 from scenewright.core.vocabulary import (
     BEHIND_VERBS,
     FURTHER_LINES,
@@ -25,46 +32,31 @@ from scenewright.core.vocabulary import (
     WORDINGS,
 )
 
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-_HUES = _words("red orange yellow green blue purple pink brown gray grey")
-_SHADES = _words("light dark bright pale")
-COLORS: frozenset[str] = frozenset(
-    {
-        *_HUES,
-        *_words("black white golden silver beige tan turquoise violet magenta cyan maroon"),
-        *_words("navy teal cream"),
-        *(f"{shade} {hue}" for shade in _SHADES for hue in _HUES),
-    }
+_LISTS = WordLists.of(__package__, "phrases.toml")
+_HUES = _LISTS.words("attributes", "hues")
+COLORS: frozenset[str] = (
+    _HUES
+    | _LISTS.words("attributes", "colors")
+    | {f"{shade} {hue}" for shade in _LISTS.words("attributes", "shades") for hue in _HUES}
 )
-SIZES: frozenset[str] = frozenset(
-    _words("small little tiny big large huge giant tall short long thick thin wide narrow")
-)
-MATERIALS: frozenset[str] = frozenset(
-    _words("wooden wood metal metallic plastic glass leather stone brick concrete paper ceramic")
-    + _words("fabric rubber steel marble cotton")
-)
+SIZES = _LISTS.words("attributes", "sizes")
+MATERIALS = _LISTS.words("attributes", "materials")
 ADJECTIVES: dict[str, str] = {
     **dict.fromkeys(COLORS, "color"),
     **dict.fromkeys(SIZES, "size"),
     **dict.fromkeys(MATERIALS, "material"),
 }
 """Word (or two words) → attribute key."""
-
-ARTICLES: frozenset[str] = frozenset({"a", "an", "the", "one"})
-ANOTHER: frozenset[str] = frozenset({"another"})
-VAGUE: frozenset[str] = frozenset({"some", "several", "many", "few", "any"})
-NEGATIONS: frozenset[str] = frozenset({"no", "not", "without", "never", "neither", "nor"})
+ARTICLES = _LISTS.words("determiners", "articles")
+VAGUE = _LISTS.words("determiners", "vague")
+NEGATIONS = _LISTS.words("determiners", "negations")
 """Words that deny; in a name they stand in double quotes."""
 NUMBERS: dict[str, int] = {
-    **{word: n for n, word in enumerate(("two", "three", "four", "five", "six"), 2)},
+    **{word: n for n, word in enumerate(_LISTS.ordered("determiners", "numbers"), 2)},
     **{str(n): n for n in range(2, 7)},
 }
 ORDINALS: dict[str, int] = {
-    word: n for n, word in enumerate(("first", "second", "third", "fourth", "fifth", "sixth"), 1)
+    word: n for n, word in enumerate(_LISTS.ordered("determiners", "ordinals"), 1)
 }
 
 # Verbs with a place behind them.
@@ -89,7 +81,7 @@ _PROGRESSIVE = (
     *WORDINGS,
 )
 PREDICATES: frozenset[tuple[str, ...]] = frozenset(
-    _words(phrase)
+    tuple(phrase.split())
     for known in _PROGRESSIVE
     for phrase in (known, *_finite(known))
     if phrase not in NOT_IN_LINES
@@ -246,7 +238,7 @@ def _determiner(words: list[str], where: str) -> tuple[Mention, list[str]]:
     first = words[0].casefold()
     if first in VAGUE:
         raise fail(where, f"{words[0]!r} is not a number: say how many, for example 'two dogs'")
-    if first in ANOTHER:
+    if first == "another":
         return Mention(name="", another=True), words[1:]
     if first in NUMBERS:
         return Mention(name="", count=NUMBERS[first]), words[1:]

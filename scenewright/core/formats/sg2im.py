@@ -11,16 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from scenewright.core.formats.base import (
-    as_attributes,
-    as_list,
-    as_object,
-    as_text,
+    JsonValue,
     build,
-    fail,
-    field,
     intent_entry,
     numbered,
-    prefix,
     renamed,
     shown,
     with_intent,
@@ -30,47 +24,42 @@ from scenewright.core.scene import SceneGraph
 EXAMPLE = '{"objects": ["sky", "grass"], "relationships": [[0, "above", 1]]}'
 
 
-def _index(value: Any, count: int, where: str) -> int:
+def _index(given: JsonValue, count: int) -> int:
+    value = given.value
     if isinstance(value, bool) or not isinstance(value, int):
-        raise fail(where, f"expected the number of an object, from 0, found {shown(value)}")
+        raise given.fail(f"expected the number of an object, from 0, found {shown(value)}")
     if not 0 <= value < count:
-        raise fail(
-            where, f"there is no object {value}: objects has {count}, counted 0 to {count - 1}"
+        raise given.fail(
+            f"there is no object {value}: objects has {count}, counted 0 to {count - 1}"
         )
     return value
 
 
 def read(entry: Any, where: str) -> SceneGraph:
     """Return the graph of one entry; objects become ``name.1``, ``name.2``, … in order."""
-    data = as_object(entry, where, EXAMPLE)
-    at = prefix(where)
-    listed = as_list(field(data, "objects", where, EXAMPLE), f"{at}objects", '["sky", "grass"]')
-    names = [
-        " ".join(as_text(value, f"{at}objects[{index}]", '"sky"').split())
-        for index, value in enumerate(listed)
-    ]
+    data = JsonValue(entry, where, is_entry=True).object(EXAMPLE)
+    listed = data.field("objects", EXAMPLE).items('["sky", "grass"]')
+    names = [" ".join(item.text('"sky"').split()) for item in listed]
     ids = numbered(names)
     relations: list[tuple[str, str, str, str]] = []
-    rows = as_list(data.get("relationships", []), f"{at}relationships", '[[0, "above", 1]]')
-    for index, value in enumerate(rows):
-        place = f"{at}relationships[{index}]"
-        row = as_list(value, place, '[0, "above", 1]')
-        if len(row) != 3:
-            raise fail(place, f'expected three parts such as [0, "above", 1], found {shown(row)}')
-        source = _index(row[0], len(ids), f"{place}[0]")
-        target = _index(row[2], len(ids), f"{place}[2]")
-        predicate = as_text(row[1], f"{place}[1]", '"above"')
-        relations.append((ids[source], predicate, ids[target], place))
-    extra = as_object(data.get("attributes", {}), f"{at}attributes", '{"0": {"color": "blue"}}')
-    for key in extra:
+    for row in data.get("relationships", []).items('[[0, "above", 1]]'):
+        parts = row.items('[0, "above", 1]')
+        if len(parts) != 3:
+            raise row.fail(
+                f'expected three parts such as [0, "above", 1], found {shown(row.value)}'
+            )
+        source, target = (_index(part, len(ids)) for part in (parts[0], parts[2]))
+        relations.append((ids[source], parts[1].text('"above"'), ids[target], row.place))
+    extra = data.get("attributes", {}).object('{"0": {"color": "blue"}}')
+    for key in extra.value:
         if key not in map(str, range(len(ids))):
-            raise fail(f"{at}attributes", f"{shown(key)} is not the number of an object, from 0")
+            raise extra.fail(f"{shown(key)} is not the number of an object, from 0")
     objects = [
-        (id_, name, as_attributes(extra.get(str(index), {}), f"{at}attributes.{index}"))
+        (id_, name, extra.get(str(index), {}).attributes())
         for index, (id_, name) in enumerate(zip(ids, names, strict=True))
     ]
     scene = build(objects, relations, where, self_relations="drop")
-    return with_intent(scene, data, where)
+    return with_intent(scene, entry, where)
 
 
 def write(scene: SceneGraph) -> dict[str, Any]:

@@ -19,14 +19,9 @@ from typing import Any
 
 from scenewright.core.formats.base import (
     FormatWarning,
-    as_list,
-    as_object,
-    as_text,
+    JsonValue,
     build,
-    fail,
-    field,
     intent_entry,
-    prefix,
     renamed,
     shown,
     with_intent,
@@ -50,85 +45,70 @@ def keys_for(values: Sequence[str]) -> list[str]:
     return keys
 
 
-def _id(value: Any, where: str) -> str:
+def _id(given: JsonValue) -> str:
+    value = given.value
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise fail(where, f"expected the number of an object, found {shown(value)}")
-    return as_text(str(value), where, "1").strip()
+        raise given.fail(f"expected the number of an object, found {shown(value)}")
+    return JsonValue(str(value), given.place).text("1").strip()
 
 
-def _name(item: dict[str, Any], where: str) -> str:
-    if "names" not in item and "name" in item:
-        return as_text(item["name"], f"{where}.name", '"dog"')
-    names = as_list(field(item, "names", where, OBJECT), f"{where}.names", '["dog"]')
-    if not names:
-        raise fail(f"{where}.names", 'is empty: give a name, for example ["dog"]')
-    return as_text(names[0], f"{where}.names[0]", '"dog"')
+def _name(item: JsonValue) -> str:
+    if "names" not in item.value and "name" in item.value:
+        return item.get("name").text('"dog"')
+    names = item.field("names", OBJECT)
+    listed = names.items('["dog"]')
+    if not listed:
+        raise names.fail('is empty: give a name, for example ["dog"]')
+    return listed[0].text('"dog"')
 
 
-def _attributes(item: dict[str, Any], where: str) -> dict[str, str]:
+def _attributes(item: JsonValue) -> dict[str, str]:
     listed = item.get("attributes")
-    if listed is None:
-        listed = []
     words = [
-        "" if word == "" else as_text(word, f"{where}.attributes[{index}]", '"brown"').strip()
-        for index, word in enumerate(as_list(listed, f"{where}.attributes", '["brown"]'))
+        "" if word.value == "" else word.text('"brown"').strip()
+        for word in ([] if listed.value is None else listed.items('["brown"]'))
     ]
-    if "attribute_keys" not in item:
+    if "attribute_keys" not in item.value:
         values = [word for word in dict.fromkeys(words) if word]
         return dict(zip(keys_for(values), values, strict=True))
-    place = f"{where}.attribute_keys"
-    keys = [
-        as_text(key, f"{place}[{index}]", '"color"')
-        for index, key in enumerate(as_list(item["attribute_keys"], place, '["color"]'))
-    ]
+    given = item.get("attribute_keys")
+    keys = [key.text('"color"') for key in given.items('["color"]')]
     if len(keys) != len(words) or len(set(keys)) != len(keys):
-        raise fail(place, f"needs {len(words)} keys, all different: one for each attribute")
+        raise given.fail(f"needs {len(words)} keys, all different: one for each attribute")
     return dict(zip(keys, words, strict=True))
 
 
 def read(entry: Any, where: str) -> SceneGraph:
     """Return the graph of one image; object ids are kept as text."""
-    data = as_object(entry, where, f'{{"objects": [{OBJECT}], "relationships": []}}')
-    at = prefix(where)
+    data = JsonValue(entry, where, is_entry=True)
+    data.object(f'{{"objects": [{OBJECT}], "relationships": []}}')
     objects: dict[str, tuple[str, str, dict[str, str]]] = {}
-    rows = as_list(field(data, "objects", where, f"[{OBJECT}]"), f"{at}objects", f"[{OBJECT}]")
-    for index, value in enumerate(rows):
-        place = f"{at}objects[{index}]"
-        item = as_object(value, place, OBJECT)
-        id_ = _id(field(item, "object_id", place, OBJECT), f"{place}.object_id")
+    for item in data.field("objects", f"[{OBJECT}]").items(f"[{OBJECT}]"):
+        id_ = _id(given := item.object(OBJECT).field("object_id", OBJECT))
         if id_ in objects:
-            raise fail(f"{place}.object_id", f"{id_} is used twice: give each object its own")
-        objects[id_] = (id_, _name(item, place), _attributes(item, place))
+            raise given.fail(f"{id_} is used twice: give each object its own")
+        objects[id_] = (id_, _name(item), _attributes(item))
     relations: list[tuple[str, str, str, str]] = []
-    links = as_list(data.get("relationships", []), f"{at}relationships", f"[{RELATIONSHIP}]")
-    for index, value in enumerate(links):
-        place = f"{at}relationships[{index}]"
-        row = as_object(value, place, RELATIONSHIP)
-        ends = []
-        for end in ("subject_id", "object_id"):
-            id_ = _id(field(row, end, place, RELATIONSHIP), f"{place}.{end}")
-            if id_ not in objects:
-                raise fail(
-                    f"{place}.{end}",
-                    f"{id_} is not the object_id of an object: add the object or use one of "
-                    f"{shown(list(objects)[:12], 200)}",
-                )
-            ends.append(id_)
-        predicate = field(row, "predicate", place, RELATIONSHIP)
-        if isinstance(predicate, str) and not predicate.strip():
+    for row in data.get("relationships", []).items(f"[{RELATIONSHIP}]"):
+        row.object(RELATIONSHIP)
+        source, target = (
+            row.end(key, RELATIONSHIP, _id, objects, "the object_id of an object")
+            for key in ("subject_id", "object_id")
+        )
+        predicate = row.field("predicate", RELATIONSHIP)
+        if isinstance(predicate.value, str) and not predicate.value.strip():
             warnings.warn(
-                f"{place}: the predicate is empty: the relation was left out",
+                f"{row.place}: the predicate is empty: the relation was left out",
                 FormatWarning,
                 stacklevel=2,
             )
             continue
-        as_text(predicate, f"{place}.predicate", '"on"')
-        relations.append((ends[0], predicate, ends[1], place))
+        relations.append((source, predicate.text('"on"'), target, row.place))
     scene = build(list(objects.values()), relations, where, self_relations="drop")
-    return with_intent(scene, data, where)
+    return with_intent(scene, entry, where)
 
 
-def write(scene: SceneGraph, image_id: int = 1) -> dict[str, Any]:
+def write(scene: SceneGraph) -> dict[str, Any]:
     """Return the entry of ``scene``.
 
     Ids that are whole numbers stay, others are numbered from 1.
@@ -145,7 +125,7 @@ def write(scene: SceneGraph, image_id: int = 1) -> dict[str, Any]:
             row["attribute_keys"] = keys
         objects.append(row)
     entry = {
-        "image_id": image_id,
+        "image_id": 1,
         "objects": objects,
         "relationships": [
             {

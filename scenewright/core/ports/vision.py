@@ -242,24 +242,13 @@ class Extraction:
         more = len(self.unread) - 1
         return f"{self.unread[0]}{f', and {more} more' if more else ''}"
 
-    def unread_objects(self) -> tuple[Unread, ...]:
-        """Return the failures that leave the set of objects unknown."""
-        return tuple(one for one in self.unread if one.part == "objects")
+    def unread_parts(self, part: Part, *objects: str) -> tuple[Unread, ...]:
+        """Return the failures that leave a part unknown.
 
-    def unread_attributes(self, object_id: str) -> tuple[Unread, ...]:
-        """Return the failures about attributes of an object."""
+        ``objects``: the object whose attributes, or subject and object whose relations are meant.
+        """
         return tuple(
-            one
-            for one in self.unread
-            if one.part == "attributes" and one.objects in ((), (object_id,))
-        )
-
-    def unread_relations(self, source: str, target: str) -> tuple[Unread, ...]:
-        """Return the failures about relations from one object to another."""
-        return tuple(
-            one
-            for one in self.unread
-            if one.part == "relations" and one.objects in ((), (source, target))
+            one for one in self.unread if one.part == part and one.objects in ((), objects)
         )
 
 

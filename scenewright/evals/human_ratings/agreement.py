@@ -2,7 +2,7 @@
 
 Values of one item depend on each other, so items are drawn with replacement, with all that was
 rated of them (:class:`~scenewright.evals.statistics.figures.Bootstrap`). Each measure is a function
-of sums over items; :mod:`scenewright.agents.panel.aggregation` has the same formulas for one table.
+of sums over items.
 
 Everywhere ``values`` is (units, raters) with NaN where a rater did not rate, and ``items`` is
 (units,), the number of each unit's item from 0.
@@ -15,17 +15,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scenewright.agents.panel.aggregation import Level
 from scenewright.evals.statistics.figures import Array, Bootstrap, Figure
 
+Level = Literal["nominal", "interval"]
 Weights = Literal["same", "quadratic"]
 """``same``: values agree or not; ``quadratic``: by the square of their distance."""
 Places = NDArray[np.intp]
 
 
 def alpha(boot: Bootstrap, items: Places, values: Array, level: Level) -> Figure:
-    """Return :func:`~scenewright.agents.panel.aggregation.krippendorff_alpha` with its interval.
+    """Return Krippendorff's α (2011) with its interval.
 
+    ``1 − D_o / D_e``, the disagreement within units over that among all values; two values differ
+    by 1 if they are not the same (``nominal``) or by the square of their distance (``interval``).
     ``n`` of the figure counts the units with two ratings or more; others have no influence.
     """
     there = ~np.isnan(values)

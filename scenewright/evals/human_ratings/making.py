@@ -44,7 +44,7 @@ from scenewright.evals.human_ratings.study import (
     sheet,
 )
 from scenewright.evals.human_ratings.view import ANCHORS
-from scenewright.runs.report.parts import fit
+from scenewright.runs.report.pictures import fit
 from scenewright.tools.vision.detection.boxes import clipped
 from scenewright.tools.vision.realism.object_views import object_crop
 from scenewright.tools.vision.realism.pictures import LEAST_SCORE, LEAST_SHARE, scored_objects

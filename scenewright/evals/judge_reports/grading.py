@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scenewright.agents.panel.cascade import pooled, replay_cascade
-from scenewright.agents.panel.panel import Panel, ballots
+from scenewright.agents.panel.answer_arrays import answer_arrays
+from scenewright.agents.panel.cascade import CascadeReport, replay_cascade
+from scenewright.agents.panel.panel import Panel
 from scenewright.config.profiles import CascadeSpec
 from scenewright.core.facts import Answer, Fact, FactKind, reported_kinds
 from scenewright.core.questions import NO_RELATION
@@ -315,7 +316,7 @@ class Grading:
         }
         # Pictures may share the ids of their facts: here a fact is named by its row.
         facts = [f.fact.model_copy(update={"id": str(at)}) for at, f in enumerate(self.facts)]
-        pooled = Panel().pool(ballots(facts, table), [f.kind for f in facts], tuple(table))
+        pooled = Panel().pool(answer_arrays(facts, table))
         silent = np.isnan(pooled.probabilities)
         return np.where(silent, np.nan, pooled.holds.astype(float)), pooled.probabilities
 
@@ -323,7 +324,7 @@ class Grading:
         members: dict[int, list[int]] = {}
         for at, picture in enumerate(self.pictures.tolist()):
             members.setdefault(picture, []).append(at)
-        found = pooled(
+        replays = (
             replay_cascade(
                 [self.facts[at].fact for at in rows],
                 {i.judge_id: [i.answers[at][0] for at in rows] for i in judge_runs},
@@ -332,6 +333,7 @@ class Grading:
             )
             for rows in members.values()
         )
+        found = sum(replays, CascadeReport())
         return CascadeCard(
             first=spec.first,
             rest=tuple(i.judge_id for i in judge_runs if i.judge_id not in spec.first),

@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from scenewright.config import OnModelChange
-from scenewright.config.model_identity import apart_problem, identities_of, shared_names
+from scenewright.config.model_identity import identities_of, independence_problem, shared_names
 from scenewright.config.options import Asking
 from scenewright.config.profiles import MEASURED, Aggregation, Profile
 from scenewright.config.settings import Settings, changed_profile, find_profile
@@ -377,7 +377,7 @@ def _reporting(profile: Profile) -> tuple[str, ...]:
 def _check_panel(name: str, panel: PanelSpec, arms: Sequence[Arm], settings: Settings) -> None:
     """Raise ``EvalError`` if a model judges twice in ``panel``, or steers a loop of ``arms``."""
     judges = identities_of(panel.judges, settings.accounts)
-    if problem := apart_problem(judges):
+    if problem := independence_problem(judges):
         raise EvalError(f"the panel {name!r}: {problem}")
     for arm in arms:
         if not arm.loops:

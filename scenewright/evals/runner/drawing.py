@@ -39,7 +39,7 @@ from scenewright.providers.usage import metered
 from scenewright.runs.api import execute
 from scenewright.runs.folder import EVENTS
 from scenewright.runs.plan import plan_run
-from scenewright.runs.records import PromptAuthor, RoundRecord, RunResult
+from scenewright.runs.result import PromptAuthor, RoundRecord, RunResult
 
 DRAW = "draw"
 OWN_TEXT = "dataset"

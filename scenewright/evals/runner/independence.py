@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from scenewright.agents.panel.panel import identity_of_judge
+from scenewright.agents.panel.independence import identity_of_judge
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.model_identity import (
     ModelIdentity,

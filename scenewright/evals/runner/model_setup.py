@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from scenewright.agents.panel.panel import Panel, check_apart
+from scenewright.agents.panel.independence import check_independence
+from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import load_calibration
 from scenewright.config.settings import Settings
 from scenewright.core.ports.backend import ImageBackend
@@ -194,7 +195,7 @@ async def _judge_panel(
     name: str, spec: PanelSpec, settings: Settings, given: EvalModelOverrides, root: Path
 ) -> JudgePanel:
     judges = await _judges(spec.judges, settings, given)
-    await asyncio.to_thread(check_apart, judges, accounts=settings.accounts)
+    await asyncio.to_thread(check_independence, judges, accounts=settings.accounts)
     calibration = None
     if spec.calibration is not None:
         calibration = load_calibration(_below(root, spec.calibration))
@@ -226,4 +227,4 @@ def _check_independence(
         generator = generators[arm.name]
         if generator is not None and generator.judges:
             for judge_panel in judge_panels:
-                check_apart(generator.judges, judge_panel.judges, accounts=settings.accounts)
+                check_independence(generator.judges, judge_panel.judges, accounts=settings.accounts)

@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from scenewright.agents.panel.panel import lead_of
+from scenewright.agents.panel.answer_arrays import two_way_probability
 from scenewright.config import OnModelChange
 from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
@@ -400,7 +400,7 @@ async def _answers(
 
 def _lead(fact: Fact, answer: Answer) -> float | None:
     """Return the probability that the fact holds; that of a bare yes or no is 1 or 0."""
-    found = lead_of(fact, answer)
+    found = two_way_probability(fact, answer)
     if found is None and answer.state in ("yes", "no"):
         return float(answer.state == "yes")
     return found

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from scenewright.agents.panel.agreement import LEAST_JUDGES, JudgeWeights, judge_weights
-from scenewright.agents.panel.panel import lead_of
+from scenewright.agents.panel.answer_arrays import two_way_probability
 from scenewright.config.profiles import Aggregation
 from scenewright.config.settings import Settings
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
@@ -119,7 +119,7 @@ class Weighing:
                     tables[panel].add(self._facts(item, panels[panel]), unit)
         found = {name: await asyncio.to_thread(table.weights) for name, table in tables.items()}
         working = {
-            name: replace(panels[name], panel=panels[name].panel.with_weights(weights))
+            name: replace(panels[name], panel=replace(panels[name].panel, weights=weights))
             for name, weights in found.items()
             if weights is not None
         }
@@ -251,7 +251,7 @@ def _answers(look: Unit) -> dict[str, dict[str, Answer]]:
 def _said(fact: Fact, answer: Answer | None) -> float:
     if answer is None or answer.state not in ("yes", "no"):
         return float("nan")
-    lead = lead_of(fact, answer)
+    lead = two_way_probability(fact, answer)
     return float(answer.state == "yes") if lead is None else lead
 
 

@@ -211,10 +211,7 @@ class Bootstrap:
         return self.figure(pictures, columns, statistic)
 
     def alpha(self, pictures: ArrayLike, votes: ArrayLike) -> Figure:
-        """Return Krippendorff's nominal α of votes (n_rows, n_judges) of 0, 1 or NaN.
-
-        See :func:`~scenewright.agents.panel.aggregation.krippendorff_alpha`.
-        """
+        """Return Krippendorff's nominal α of votes (n_rows, n_judges) of 0, 1 or NaN."""
         array = np.asarray(votes, np.float64)
         there = (~np.isnan(array)).sum(1).astype(np.float64)
         kept = there >= 2

@@ -1,42 +1,30 @@
-"""What the templates show, worked out from a run: no markup but the graphs' drawings."""
+"""The content of a run's page: what the templates show, made of the run's record."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
-from scenewright.core.answers import in_lines
-from scenewright.core.facts import Answer, Fact, FactKind, ScoreCard, assign_verdicts
+from scenewright.core.answers import FactLine, in_lines
+from scenewright.core.facts import FactKind, ScoreCard, assign_verdicts
 from scenewright.core.intent import Passage
 from scenewright.core.ports.backend import Reference, Start
 from scenewright.core.scene import COMPOSED, SceneGraph
-from scenewright.graphs.events import Generated, Role
-from scenewright.graphs.run_status import facts_ever
+from scenewright.graphs.events import Drafted, Edited, Generated, Role
+from scenewright.runs.record import ROLES, Round, RunRecord, Shown
 from scenewright.runs.report import words
 from scenewright.runs.report.graph import Mark, draw_graph
-from scenewright.runs.report.parts import (
+from scenewright.runs.report.pictures import (
     INLINE_SIDE,
     LARGE_SIDE,
     SOURCE_SIDE,
-    Cell,
-    Group,
-    PageContent,
-    RoundContent,
-    Row,
-    Shot,
+    Picture,
     Show,
-    Source,
-    Stat,
-    Strip,
-    Summary,
-    feedback_of_round,
     inline,
-    realism_stats,
 )
-from scenewright.runs.report.record import ROLES, RoundView, RunView, Shown
 
 KIND_NAMES: dict[FactKind, str] = {
     "object": "Objects",
@@ -53,35 +41,182 @@ MOST_TITLE = 300
 """Characters of a title."""
 
 
-def page_content(view: RunView, show: Show = inline, live: bool = False) -> PageContent:
-    """Everything on the run page of ``view``.
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The facts of one kind."""
+
+    name: str
+    """Heading."""
+    recalls: tuple[str, ...]
+    """``2/3`` for each round, by the loop's judges; a dash before they have spoken."""
+    lines: tuple[FactLine, ...]
+    """The facts, those about one number together."""
+    former: tuple[FactLine, ...]
+    """Facts that an edit took out of the scene."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """A drawn image."""
+
+    made: Generated
+    """How it was drawn."""
+    picture: Picture | None
+    """The picture; none if its file is missing or damaged."""
+    alt: str
+    """Text for a reader who cannot see it."""
+    dropped: str
+    """The part of the prompt that was not read, in words; empty if all was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A reference image under a candidate, a draft of it, or a proposal for a place of it."""
+
+    picture: Picture | None
+    """The picture; none if its file is missing or damaged."""
+    label: str
+    """Where it comes from."""
+    use: str
+    """Its weight λ of Eq. 5, and which part of it was kept, in words."""
+    chosen: bool = False
+    """Of drafts and proposals: whether it won."""
+    title: str = ""
+    """More about it, shown on demand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """A person's feedback on a picture."""
+
+    edit: Edited
+    """The edit."""
+    corrected: tuple[tuple[str, str, str], ...]
+    """Of each fact that they see otherwise than the panel did: state, statement, and the state by
+    the panel in words."""
+    added: tuple[str, ...]
+    """Statements that are asked from here on."""
+    dropped: tuple[str, ...]
+    """Statements that are asked no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundContent:
+    """One round as the page shows it."""
+
+    view: Round
+    """The round."""
+    index: int
+    """From 0."""
+    kept: bool
+    """Whether this candidate is the result."""
+    marks: dict[str, Mark]
+    """The look of each fact, by its id."""
+    candidate: Shot | None
+    """The candidate."""
+    sources: tuple[Source, ...]
+    """The reference images that the candidate was drawn with, in the order of the request."""
+    strips: tuple[tuple[str, tuple[Source, ...]], ...]
+    """What each place is to gain, in words, and the proposals for it; empty where the candidate was
+    drawn whole."""
+    reference: Shot | None
+    """The image of what was missing, drawn for this round; it may wait for its candidate."""
+    missing: Markup
+    """The missing graph's drawing; empty if nothing is missing or that is not known."""
+    graph: Markup
+    """The scene's drawing with this round's verdicts."""
+    line: str
+    """How many facts hold."""
+    state: Shown
+    """The candidate's verdict as one state."""
+    feedback: Feedback | None
+    """A person's feedback that began the round; none if the candidate was drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """One figure."""
+
+    label: str
+    """Its name."""
+    value: str
+    """The figure."""
+    note: str
+    """A few words on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageContent:
+    """Everything that the run page shows besides the run's record."""
+
+    view: RunRecord
+    """The run."""
+    rounds: tuple[RoundContent, ...]
+    """In order."""
+    groups: tuple[Group, ...]
+    """Facts by kind."""
+    title: str
+    """The person's own sentence, else the scene in words."""
+    parts: tuple[tuple[str, str], ...]
+    """The title in parts, each with why it is not drawn or not checked; empty where it is."""
+    line: str
+    """How many facts hold, and which are missing, in words."""
+    state: Shown
+    """The verdict as one state, for its icon."""
+    picture: Shot | None
+    """The kept candidate, large."""
+    score: Stat | None
+    """SGScore by the judges of the report, else by those of the loop; none before either."""
+    stats: tuple[Stat, ...]
+    """All figures."""
+    added: tuple[str, ...]
+    """Words of the prompt of the kept candidate that the sentence does not say."""
+    notes: tuple[str, ...]
+    """Notes on an unfinished, resumed or damaged run."""
+    provenance: tuple[tuple[str, str], ...]
+    """Key and value of the manifest and the configuration, flattened."""
+    graph: Markup
+    """The scene's drawing without verdicts, for a run that has no round yet."""
+
+
+def page_content(view: RunRecord, show: Show = inline, live: bool = False) -> PageContent:
+    """Return everything on the run page of ``view``.
 
     ``show`` makes pictures of files; a ``live`` page tells elsewhere where the run stands.
     """
-    groups = tuple(g for kind in KIND_NAMES if (g := _group(view, kind)).rows)
-    cells = {cell.tip: cell for group in groups for row in group.rows for cell in row.cells}
-    rounds = tuple(_round(view, r, cells, show) for r in view.rounds)
+    groups = tuple(filter(None, (_group(view, kind) for kind in KIND_NAMES)))
+    rounds = tuple(_round(view, r, groups, show) for r in view.rounds)
+    card, report = view.card("loop"), view.card("report")
+    kept = next((r for r in rounds if r.kept), None)
+    asked = view.scenes[-1] if kept is None else view.asked(kept.index)
+    composed = None if kept is None else view.composed(kept.index)
+    parts = title_parts(view, view.best)
+    picture = None
+    if kept is not None and kept.candidate is not None:
+        picture = _shot(view, kept.candidate.made, kept.candidate.alt, show, LARGE_SIDE)
+    manifest = view.manifest or {"config": view.config}
+    if isinstance(config := manifest.get("config"), dict):
+        # The page shows the scene as a drawing.
+        manifest = manifest | {"config": {k: v for k, v in config.items() if k != "scene"}}
     return PageContent(
-        summary=_summary(view, rounds, live=live, show=show),
         view=view,
         rounds=rounds,
-        chosen=view.best.index if view.best is not None else 0,
         groups=groups,
-        loop_judges=tuple(view.judges("loop")),
-        report_judges=tuple(view.judges("report")),
-        provenance=tuple(_flatten(_without_scene(view.manifest or {"config": view.config}))),
-        when=words.moment(datetime.fromtimestamp(view.started_at, UTC)),
+        title=" ".join("".join(text for text, _ in parts).split()),
+        parts=parts,
+        line=words.outcome_line(card, asked.scene, asked.facts, report, view.reporting),
+        state="unscored" if words.doubted(card, report) else _overall(card),
+        picture=picture,
+        score=_plain_score(view),
+        stats=_stats(view, live),
+        added=composed.added if composed is not None else (),
         notes=_notes(view, rounds, live),
+        provenance=tuple(_flatten(manifest)),
         graph=Markup(draw_graph(view.scene, view.facts, {}, "Scene graph, not judged yet")),
     )
 
 
-def summary_of(view: RunView, link: str) -> Summary:
-    """Return a run at a glance, for the page that leads to several."""
-    return _summary(view, tuple(_round(view, r, {}, inline) for r in view.rounds), link=link)
-
-
-def title_parts(view: RunView, shown: RoundView | None) -> tuple[tuple[str, str], ...]:
+def title_parts(view: RunRecord, shown: Round | None) -> tuple[tuple[str, str], ...]:
     """Return the person's own sentence, else the scene in words, in parts.
 
     Each has the reason why it is not in the prompt of the round that is ``shown`` or nothing checks
@@ -93,7 +228,7 @@ def title_parts(view: RunView, shown: RoundView | None) -> tuple[tuple[str, str]
     return words.marked(said or words.scene_words(view.scene), passages, MOST_TITLE)
 
 
-def _open_passages(view: RunView, shown: RoundView | None) -> list[Passage]:
+def _open_passages(view: RunRecord, shown: Round | None) -> list[Passage]:
     scene = view.scene
     if not scene.sentence:
         return []
@@ -110,124 +245,86 @@ def _open_passages(view: RunView, shown: RoundView | None) -> list[Passage]:
     ]
 
 
-def _tip(fact_at: int, round_index: int) -> str:
-    return f"t{fact_at}-{round_index}"
-
-
-def _group(view: RunView, kind: FactKind) -> Group:
-    both = (in_lines(view.facts), in_lines(view.former))
-    now, former = ([line for line in lines if line.fact.kind == kind] for lines in both)
+def _group(view: RunRecord, kind: FactKind) -> Group | None:
+    """Return the facts of a kind; None if there are none."""
+    now, former = (
+        tuple(line for line in in_lines(facts) if line.fact.kind == kind)
+        for facts in (view.facts, view.former)
+    )
+    if not now and not former:
+        return None
     facts = [fact for line in (*now, *former) for fact in line.facts if fact.kind == kind]
     recalls = []
     for r in view.rounds:
         states = [state for fact in facts if (state := r.state(fact.id)) != "unasked"]
         judged = "loop" in r.cards
         recalls.append(f"{states.count('yes')}/{len(states)}" if judged else "–")
-    places = {id(fact): at for at, fact in _rows(view)}
-    rows = []
-    for line in (*now, *former):
-        cells = []
-        for r in view.rounds:
-            fact = line.decided(r.verdicts())
-            cells.append(_cell(fact, places[id(fact)], r))
-        rows.append(Row(line.fact, tuple(cells), line in former))
-    return Group(KIND_NAMES[kind], tuple(recalls), tuple(rows))
+    return Group(KIND_NAMES[kind], tuple(recalls), now, former)
 
 
-def _rows(view: RunView) -> enumerate[Fact]:
-    """All facts with their numbers: those of the scene, then those that it has no more."""
-    return enumerate((*view.facts, *view.former))
-
-
-def _cell(fact: Fact, at: int, r: RoundView) -> Cell:
-    loop, report = r.verdict(fact.id, "loop"), r.verdict(fact.id, "report")
-    said: dict[Role, tuple[Answer, ...]] = {
-        role: tuple(sorted(r.answers[role].get(fact.id, ()), key=lambda a: a.judge_id))
-        for role in ("loop", "report")
-    }
-    lines = [f"{fact.statement} (round {r.index})", fact.question]
-    for name, verdict, answers in (
-        ("loop panel", loop, said["loop"]),
-        ("report panel", report, said["report"]),
-    ):
-        if verdict is not None:
-            bits = f", disagreement {verdict.disagreement:.2f}" if verdict.n_scored > 1 else ""
-            likely = words.percent(verdict.probability)
-            if verdict.rival_probability is not None and verdict.rival:
-                likely += f" against {words.percent(verdict.rival_probability)} {verdict.rival}"
-            lines.append(f"{name}: {words.MEANINGS[verdict.state]}, {likely}{bits}")
-        lines.extend(words.answer_words(answer) for answer in answers)
-    settled = fact.id in r.settled
-    if settled:
-        lines.append(words.SETTLED)
-    if r.edit is not None and fact.id in r.edit.verdicts:
-        lines.append("a person said so")
-    return Cell(
-        tip=_tip(at, r.index),
-        state=r.state(fact.id),
-        probability=None if loop is None else loop.probability,
-        loop=loop,
-        report=report,
-        loop_answers=said["loop"],
-        report_answers=said["report"],
-        title="\n".join(lines),
-        decided=r.edit is not None and fact.id in r.edit.verdicts,
-        settled=settled,
-    )
-
-
-def _round(view: RunView, r: RoundView, cells: dict[str, Cell], show: Show) -> RoundContent:
-    card = r.cards.get("loop")
-    asked = view.asked(r.index)
-    line = words.verdict_line(card, asked.scene)
-    marks: dict[str, Mark] = {}
-    for at, fact in _rows(view):
-        tip = _tip(at, r.index)
-        cell = cells.get(tip)
+def _marks(view: RunRecord, r: Round, groups: tuple[Group, ...]) -> dict[str, Mark]:
+    """Return the look of each fact in a round; the facts of the table have a tooltip each."""
+    lines = [line for group in groups for line in (*group.lines, *group.former)]
+    shown = {line.decided(r.verdicts()).id for line in lines}
+    marks = {}
+    for at, fact in enumerate((*view.facts, *view.former)):
         state = r.state(fact.id)
-        title = cell.title if cell else f"{fact.statement}: {words.MEANINGS[state]}"
-        marks[fact.id] = Mark(state, title, tip if cell else "")
+        if fact.id in shown:
+            marks[fact.id] = Mark(state, words.fact_title(fact, r), f"t{at}-{r.index}")
+        else:
+            marks[fact.id] = Mark(state, f"{fact.statement}: {words.MEANINGS[state]}")
+    return marks
+
+
+def _round(view: RunRecord, r: Round, groups: tuple[Group, ...], show: Show) -> RoundContent:
+    card, asked = r.cards.get("loop"), view.asked(r.index)
+    line = words.verdict_line(card, asked.scene)
+    marks = _marks(view, r, groups)
+    drawn = marks
     if card is not None:
         # Of several instances of a class the drawing shows which one is absent.
         tells = assign_verdicts(asked.facts, r.verdicts())
-        marks |= {mine: marks[told] for mine, told in tells.items()}
-    missing = r.missing if r.missing is not None else SceneGraph()
+        drawn = marks | {fact: marks[told] for fact, told in tells.items()}
+    missing = r.missing or SceneGraph()
+    lacking = f"Missing after round {r.index}: {words.scene_words(missing) if missing else ''}"
     alt = f"Round {r.index}: {words.scene_words(asked.scene)}. {line}."
-    missing_words = words.scene_words(missing) if missing else ""
     return RoundContent(
         view=r,
         index=r.index,
         kept=view.best is r,
-        candidate=_shot(view, r.candidate, r.prompt, alt, show),
+        marks=marks,
+        candidate=_shot(view, r.candidate, alt, show),
         sources=_sources(view, r, show),
         strips=_strips(view, r, show),
-        chosen="" if r.selected is None else words.selected_line(r.selected, _statements(view)),
-        reference=_shot(
-            view, r.reference, r.reference_prompt, f"Reference image of round {r.index}", show
-        ),
-        missing=Markup(
-            draw_graph(
-                missing,
-                asked.facts,
-                marks,
-                f"Missing after round {r.index}: {missing_words}",
-                narrow=True,
-            )
-        ),
-        missing_words=missing_words,
+        reference=_shot(view, r.reference, f"Reference image of round {r.index}", show),
+        missing=Markup(draw_graph(missing, asked.facts, drawn, lacking, narrow=True)),
         graph=Markup(
-            draw_graph(asked.scene, asked.facts, marks, f"Scene graph, round {r.index}: {line}")
+            draw_graph(asked.scene, asked.facts, drawn, f"Scene graph, round {r.index}: {line}")
         ),
         line=line,
-        settled=words.settled_line(r),
         state=_overall(card),
-        loop=r.score("loop"),
-        report=r.score("report"),
-        looked=feedback_of_round(view, r),
+        feedback=None if r.edit is None else _feedback(view, r, r.edit),
     )
 
 
-def _sources(view: RunView, r: RoundView, show: Show) -> tuple[Source, ...]:
+def _feedback(view: RunRecord, r: Round, edit: Edited) -> Feedback:
+    seen = next((other for other in view.rounds if other.index == edit.base), None)
+    now = {fact.id: fact.statement for fact in edit.facts}
+    then = {fact.id: fact.statement for fact in view.asked(r.index - 1).facts}
+    corrected = []
+    for name, corrected_state in edit.verdicts.items():
+        state = seen.state(name) if seen is not None else "pending"
+        if state != corrected_state and name in then:
+            corrected.append((corrected_state, now[name], words.MEANINGS[state]))
+    return Feedback(
+        edit=edit,
+        corrected=tuple(corrected),
+        added=tuple(text for name, text in now.items() if name not in then),
+        dropped=tuple(text for name, text in then.items() if name not in now),
+    )
+
+
+def _sources(view: RunRecord, r: Round, show: Show) -> tuple[Source, ...]:
     if r.candidate is None or r.edit is not None or r.candidate.pasted:
         return ()
     labels = {
@@ -256,10 +353,10 @@ def _sources(view: RunView, r: RoundView, show: Show) -> tuple[Source, ...]:
     return tuple(found)
 
 
-def _drafts(view: RunView, r: RoundView, show: Show) -> list[Source]:
-    if r.drafted is None:
+def _drafts(view: RunRecord, r: Round, show: Show) -> list[Source]:
+    told = r.last(Drafted)
+    if told is None:
         return []
-    told = r.drafted
     return [
         Source(
             show(view.image_path(image), SOURCE_SIDE),
@@ -270,38 +367,30 @@ def _drafts(view: RunView, r: RoundView, show: Show) -> list[Source]:
     ]
 
 
-def _strips(view: RunView, r: RoundView, show: Show) -> tuple[Strip, ...]:
+def _strips(view: RunRecord, r: Round, show: Show) -> tuple[tuple[str, tuple[Source, ...]], ...]:
     if r.plan is None or not r.plan.places:
         return ()
-    statements = _statements(view)
-    judged = [one for heat in r.proposed for one in heat.proposals]
+    statements = view.statements
     won = {one.image for one in r.selected.winners} if r.selected is not None else set()
-    found = []
-    for at, place in enumerate(r.plan.places):
-        mine = [one for one in judged if one.place == at]
-        missing = [statements.get(name, name) for name in place.missing]
-        found.append(
-            Strip(
-                name=words.shorten("; ".join(missing), 120),
-                proposals=tuple(
-                    Source(
-                        show(view.image_path(one.image), SOURCE_SIDE),
-                        f"heat {one.heat}, proposal {one.number + 1}",
-                        f"+{len(one.gained)} −{len(one.lost)}"
-                        + (", pasted" if one.image in won else ", may win" if one.wins else ""),
-                        chosen=one.image in won,
-                        title=f"{one.does}: {words.change_words(one, statements)}; "
-                        f"worth {one.worth:+.1f}, log-odds {one.log_odds:+.1f}",
-                    )
-                    for one in mine
-                ),
-            )
+    return tuple(
+        (
+            words.shorten("; ".join(statements.get(name, name) for name in place.missing), 120),
+            tuple(
+                Source(
+                    show(view.image_path(one.image), SOURCE_SIDE),
+                    f"heat {one.heat}, proposal {one.number + 1}",
+                    f"+{len(one.gained)} −{len(one.lost)}"
+                    + (", pasted" if one.image in won else ", may win" if one.wins else ""),
+                    chosen=one.image in won,
+                    title=f"{one.does}: {words.change_words(one, statements)}; "
+                    f"worth {one.worth:+.1f}, log-odds {one.log_odds:+.1f}",
+                )
+                for one in r.proposals
+                if one.place == at
+            ),
         )
-    return tuple(found)
-
-
-def _statements(view: RunView) -> dict[str, str]:
-    return {fact.id: fact.statement for fact in facts_ever(view.scenes)}
+        for at, place in enumerate(r.plan.places)
+    )
 
 
 def _use_as_start(start: Start) -> str:
@@ -322,91 +411,15 @@ def _use_of(reference: Reference, start: Start | None) -> str:
 
 
 def _shot(
-    view: RunView,
-    made: Generated | None,
-    prompt: str,
-    alt: str,
-    show: Show,
-    side: int = INLINE_SIDE,
+    view: RunRecord, made: Generated | None, alt: str, show: Show, side: int = INLINE_SIDE
 ) -> Shot | None:
     if made is None:
         return None
-    request = made.request
-    settings = [f"seed {request.seed}"]
-    if request.width and request.height:
-        settings.append(f"{request.width}×{request.height}")
-    steps = made.steps if made.steps is not None else request.steps
-    if steps is not None:
-        settings.append(f"{steps} steps")
-    if made.prompt_tokens is not None:
-        about = "about " if made.estimated else ""
-        settings.append(f"{about}{words.count(made.prompt_tokens, 'prompt token')}")
-    if made.work is not None and steps is not None and abs(made.work - steps) >= 0.05:
-        settings.append(f"work of {words.steps(made.work)}")
-    if request.guided_share < 1:
-        settings.append(f"guided in the first {words.percent(request.guided_share)} of the steps")
-    if request.guidance is not None:
-        settings.append(f"guidance {request.guidance:g}")
-    if request.references:
-        weights = ", ".join(f"{reference.weight:g}" for reference in request.references)
-        settings.append(f"{words.count(len(request.references), 'reference')} at {weights}")
-    if request.start is not None:
-        crop = ", redrawn in a crop" if request.start.crop else ""
-        if crop and request.start.crop_scale > 1:
-            crop += f" at {request.start.crop_scale:g} times its size"
-        settings.append(f"starts from a picture, strength {request.start.strength:g}{crop}")
-    if request.negative_prompt:
-        settings.append(f"without: {request.negative_prompt}")
-    return Shot(
-        picture=show(view.image_path(made.image), side),
-        digest=made.image,
-        alt=alt,
-        prompt=prompt,
-        settings="put together from proposals" if made.pasted else " · ".join(settings),
-        seconds=made.seconds,
-        cached=made.cached,
-        dropped=words.dropped_line(made, _statements(view)),
-    )
+    picture = show(view.image_path(made.image), side)
+    return Shot(made, picture, alt, words.dropped_line(made, view.statements))
 
 
-def _summary(
-    view: RunView,
-    rounds: tuple[RoundContent, ...],
-    *,
-    link: str = "",
-    live: bool = False,
-    show: Show | None = None,
-) -> Summary:
-    card, report = view.card("loop"), view.card("report")
-    kept = next((r for r in rounds if r.kept), None)
-    complexity = f"{words.count(len(view.scene.objects), 'object')}, "
-    complexity += f"{words.count(len(view.scene.relations), 'relation')}, {view.scene.level()}"
-    parts = title_parts(view, view.best)
-    title = " ".join("".join(text for text, _ in parts).split())
-    asked = view.asked(kept.index) if kept is not None else view.scenes[-1]
-    composed = view.composed(kept.index) if kept is not None else None
-    picture = kept.candidate if kept is not None else None
-    if show is not None and kept is not None and picture is not None:
-        made = kept.view.candidate
-        picture = _shot(view, made, picture.prompt, picture.alt, show, LARGE_SIDE)
-    return Summary(
-        title=title,
-        parts=parts,
-        stem=words.file_stem(title),
-        run_id=view.run_id,
-        link=link,
-        line=words.outcome_line(card, asked.scene, asked.facts, report, view.reporting),
-        state="unscored" if words.doubted(card, report) else _overall(card),
-        picture=picture,
-        score=_plain_score(view),
-        stats=_stats(view, live),
-        shots=tuple((r.index, r.kept, r.candidate, r.loop) for r in rounds if r.candidate),
-        complexity=complexity,
-        added=composed.added if composed is not None else (),
-    )
-
-
-def _plain_score(view: RunView) -> Stat | None:
+def _plain_score(view: RunRecord) -> Stat | None:
     """Return the one figure that stands first; none where nobody could score the picture."""
     if (found := _scored(view.card("report"))) is not None:
         own = view.reporting.kind == "self"
@@ -431,14 +444,14 @@ def _overall(card: ScoreCard | None) -> Shown:
     return "no" if known_to_fail else "unscored"
 
 
-def _report_words(view: RunView) -> tuple[Role, str, str]:
+def _report_words(view: RunRecord) -> tuple[Role, str, str]:
     """Role, label and note of the report's figure: a self-report is labelled so."""
     if view.reporting.kind == "self":
         return "report", "Self-report", view.reporting.line
     return "report", "Report judges", "never seen by the loop"
 
 
-def _stats(view: RunView, live: bool) -> tuple[Stat, ...]:
+def _stats(view: RunRecord, live: bool) -> tuple[Stat, ...]:
     stats = []
     roles: tuple[tuple[Role, str, str], ...] = (
         _report_words(view),
@@ -459,7 +472,11 @@ def _stats(view: RunView, live: bool) -> tuple[Stat, ...]:
         if corrected is not None:
             parts.append(f"{words.score(corrected)} without the panel's known errors")
         stats.append(Stat(label, words.score(card.sgscore), ", ".join(filter(None, parts))))
-    stats.extend(realism_stats(view))
+    for role in reversed(ROLES):
+        before, after = view.realism(role)
+        if before is not None or after is not None:
+            note = f"{words.score(before)} in round {first}, {role} judges"
+            stats.append(Stat("Realism (OcR)", words.score(after), note))
     kept = "" if view.best is None else f"kept round {view.best.index}"
     stats.append(Stat("Rounds", str(len(view.rounds)), kept))
     if view.finished is not None or not live:
@@ -473,7 +490,7 @@ def _stats(view: RunView, live: bool) -> tuple[Stat, ...]:
     return tuple(stats)
 
 
-def _notes(view: RunView, rounds: tuple[RoundContent, ...], live: bool) -> tuple[str, ...]:
+def _notes(view: RunRecord, rounds: tuple[RoundContent, ...], live: bool) -> tuple[str, ...]:
     notes = list(view.warnings)
     if view.paused and not live:
         notes.append(
@@ -508,14 +525,6 @@ def _notes(view: RunView, rounds: tuple[RoundContent, ...], live: bool) -> tuple
     if lost:
         notes.append(f"{words.count(lost, 'image file')} missing or damaged in this run folder.")
     return tuple(notes)
-
-
-def _without_scene(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return the manifest less the scene, which the page shows as a drawing."""
-    config = manifest.get("config")
-    if not isinstance(config, dict):
-        return manifest
-    return manifest | {"config": {key: v for key, v in config.items() if key != "scene"}}
 
 
 def _flatten(value: Any, path: str = "") -> list[tuple[str, str]]:

@@ -26,6 +26,14 @@ def tab_rules(indices: Iterable[int]) -> Markup:
     )
 
 
+_FILTERS = (
+    "author", "begun", "changes_line", "complexity_line", "count", "drawing_line", "duration",
+    "file_stem", "method_words", "money", "percent", "score", "selected_line", "settled_line",
+    "shorten", "signed", "steps", "timestamp", "tool_call",
+)  # fmt: skip
+"""Functions of :mod:`.words` that templates use as filters."""
+
+
 @functools.cache
 def environment() -> Environment:
     """Return the environment of the templates."""
@@ -36,22 +44,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in (
-        *(
-            "percent",
-            "score",
-            "signed",
-            "duration",
-            "steps",
-            "money",
-            "count",
-            "tool_call",
-            "author",
-            "changes_line",
-        ),
-        *("method_words", "shorten", "begun"),
-    ):
-        found.filters[name] = getattr(words, name)
+    found.filters |= {name: getattr(words, name) for name in _FILTERS}
     found.globals |= {
         "symbols": words.SYMBOLS,
         "meanings": words.MEANINGS,

@@ -14,7 +14,6 @@ from scenewright.core.facts import (
     Fact,
     ProbabilityMethod,
     ScoreCard,
-    is_realism,
     is_wish,
     missing_graph,
 )
@@ -33,7 +32,7 @@ from scenewright.graphs.events import (
     ToolCalled,
 )
 from scenewright.graphs.reporting import Reporting
-from scenewright.runs.report.record import RoundView, RunView, Shown
+from scenewright.runs.record import ROLES, Round, RunRecord, Shown
 
 _MOST_DROPPED = 8
 """Dropped facts that are named."""
@@ -117,6 +116,15 @@ def scene_phrases(scene: SceneGraph) -> list[str]:
     related = {end for r in scene.relations for end in (r.source, r.target)}
     phrases.extend(noun_phrase(item) for item in scene.objects if item.id not in related)
     return phrases
+
+
+def complexity_line(scene: SceneGraph) -> str:
+    """Return the size and the level of a scene."""
+    objects, relations = (
+        count(len(scene.objects), "object"),
+        count(len(scene.relations), "relation"),
+    )
+    return f"{objects}, {relations}, {scene.level()}"
 
 
 def scene_words(scene: SceneGraph, limit: int = 240) -> str:
@@ -222,6 +230,11 @@ def moment(when: datetime) -> str:
     """``2026-11-28 02:02:24 UTC``: how pages show a date; a time without a zone is in UTC."""
     utc = when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
     return utc.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def timestamp(seconds: float) -> str:
+    """Return a Unix time as pages show it."""
+    return moment(datetime.fromtimestamp(seconds, UTC))
 
 
 def money(usd: float) -> str:
@@ -453,14 +466,10 @@ def marked(text: str, passages: Sequence[Passage], limit: int) -> tuple[tuple[st
     return tuple(part for part in (*parts, (shown[at:], "")) if part[0])
 
 
-SETTLED = "the first judges of the cascade were sure: no other judge of the loop was asked"
-
-
-def settled_line(r: RoundView) -> str:
+def settled_line(r: Round) -> str:
     """How many facts the first judges of a cascade settled alone; empty without a cascade."""
-    asked = {a.fact_id for call in r.calls if call.stage == "first" for a in call.answers}
-    stated = [name for name in asked if not is_realism(name)]
-    return f"{len(r.settled)} of {count(len(stated), 'fact')} settled first" if stated else ""
+    asked = r.judged_first
+    return f"{len(r.settled)} of {count(len(asked), 'fact')} settled first" if asked else ""
 
 
 def answer_words(answer: Answer) -> str:
@@ -531,7 +540,7 @@ def dropped_line(made: Generated, statements: Mapping[str, str]) -> str:
     return f"{line}{count(len(made.facts_dropped), 'fact')}: {shown}"
 
 
-def stop_line(view: RunView) -> str:
+def stop_line(view: RunRecord) -> str:
     """Why the run stopped, or that it has not."""
     if view.finished is None:
         return "waits for a person" if view.paused else "unfinished"
@@ -571,3 +580,76 @@ def author(event: Composed) -> str:
         again = " (second text)" if event.author == "model again" else ""
         return f"{event.composer}, {event.model}{again}"
     return event.author
+
+
+def drawing_line(made: Generated) -> str:
+    """Return how a picture was drawn: seed, size, steps, guidance and references."""
+    if made.pasted:
+        return "put together from proposals"
+    request = made.request
+    settings = [f"seed {request.seed}"]
+    if request.width and request.height:
+        settings.append(f"{request.width}×{request.height}")
+    done = made.steps if made.steps is not None else request.steps
+    if done is not None:
+        settings.append(f"{done} steps")
+    if made.prompt_tokens is not None:
+        about = "about " if made.estimated else ""
+        settings.append(f"{about}{count(made.prompt_tokens, 'prompt token')}")
+    if made.work is not None and done is not None and abs(made.work - done) >= 0.05:
+        settings.append(f"work of {steps(made.work)}")
+    if request.guided_share < 1:
+        settings.append(f"guided in the first {percent(request.guided_share)} of the steps")
+    if request.guidance is not None:
+        settings.append(f"guidance {request.guidance:g}")
+    if request.references:
+        weights = ", ".join(f"{reference.weight:g}" for reference in request.references)
+        settings.append(f"{count(len(request.references), 'reference')} at {weights}")
+    if request.start is not None:
+        crop = ", redrawn in a crop" if request.start.crop else ""
+        if crop and request.start.crop_scale > 1:
+            crop += f" at {request.start.crop_scale:g} times its size"
+        settings.append(f"starts from a picture, strength {request.start.strength:g}{crop}")
+    if request.negative_prompt:
+        settings.append(f"without: {request.negative_prompt}")
+    return " · ".join(settings)
+
+
+def fact_title(fact: Fact, r: Round) -> str:
+    """Return everything that is known of a fact in a round, as plain text."""
+    lines = [f"{fact.statement} (round {r.index})", fact.question]
+    for role in ROLES:
+        verdict = r.verdict(fact.id, role)
+        if verdict is not None:
+            bits = f", disagreement {verdict.disagreement:.2f}" if verdict.n_scored > 1 else ""
+            likely = percent(verdict.probability)
+            if verdict.rival_probability is not None and verdict.rival:
+                likely += f" against {percent(verdict.rival_probability)} {verdict.rival}"
+            lines.append(f"{role} panel: {MEANINGS[verdict.state]}, {likely}{bits}")
+        lines.extend(answer_words(answer) for answer in r.answers_to(fact.id, role))
+    if fact.id in r.settled:
+        lines.append(
+            "the first judges of the cascade were sure: no other judge of the loop was asked"
+        )
+    if r.edit is not None and fact.id in r.edit.verdicts:
+        lines.append("a person said so")
+    return "\n".join(lines)
+
+
+LOOP = "by the judges of the loop"
+
+
+def realism_lines(view: RunRecord) -> list[tuple[str, str]]:
+    """Return label and value of the terminal's lines; none in a run that does not ask."""
+    found: list[tuple[str, str]] = []
+    for role in ROLES:
+        before, after = view.realism(role)
+        if before is None and after is None:
+            continue
+        since = ""
+        if before is not None and after is not None:
+            since = f" ({signed(after - before)} from round {view.scenes[-1].round})"
+        label = "" if found else "realism"
+        whose = LOOP if role == "loop" else view.reporting.line
+        found.append((label, f"{score(after)} {whose}{since}"))
+    return found

@@ -9,23 +9,15 @@ from typing import Annotated, Any, Self
 
 from fastapi import Depends, Header, Path, Request
 from fastapi.routing import APIRoute
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import model_validator
 from starlette.routing import Match
 from starlette.types import Message, Receive, Scope, Send
 
-from scenewright.config.options import Budget
-from scenewright.config.profiles import SentenceReader
+from scenewright.config.options import Name, RunOptions, Text
 from scenewright.core.scene import SceneGraph
-from scenewright.core.validation import RequestModel
 from scenewright.service.core.identity import Identity, allow
 from scenewright.service.core.requests import taken_in
-from scenewright.service.core.schemas import (
-    Judges,
-    Name,
-    RefinementRequest,
-    Rounds,
-    SceneText,
-)
+from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
 
 
@@ -57,33 +49,15 @@ def _head_alone(send: Send) -> Send:
     return sent
 
 
-class Extension(RequestModel):
+class Extension(RunOptions):
     """The request's ``scenewright`` field."""
-
-    model_config = ConfigDict(extra="forbid")
 
     scene: SceneGraph | None = None
     """The scene as a graph, in place of the prompt."""
-    triplets: SceneText | None = None
+    triplets: Text | None = None
     """The scene as triplets, in place of the prompt: ``red ball on table``."""
     profile: Name | None = None
     """Name of a profile, in place of the model; an unknown one is an error."""
-    judges: Judges | None = Field(default=None, min_length=1)
-    """Judges of the loop in place of the profile's."""
-    report_judges: Judges | None = None
-    """Judges of the report likewise."""
-    self_report: bool = False
-    """Whether models of the loop may report its result, which is then labelled a self-report."""
-    strategy: Name | None = None
-    """How a round repairs, in place of the profile's."""
-    reader: SentenceReader | None = None
-    """Parser of the prompt: ``llm`` or ``rules``; none: the profile's."""
-    rounds: Rounds = 3
-    """Most candidates a picture, the first one included."""
-    patience: Rounds = 2
-    """Rounds in a row without a better candidate after which a run stops."""
-    budget: Budget = Budget()
-    """Limits of cost and time of each picture."""
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:

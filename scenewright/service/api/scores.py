@@ -9,20 +9,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, File, Form, UploadFile
 from pydantic import ValidationError
 
-from scenewright.config.profiles import SentenceReader
+from scenewright.config.options import Name, SentenceReader, Text
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.core.validation import first_problem
 from scenewright.service.api.common import Core
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.identity import Identity, allow
 from scenewright.service.core.pictures import picture_of
-from scenewright.service.core.schemas import (
-    Name,
-    RefinementRequest,
-    SceneInput,
-    SceneText,
-    ScoreResponse,
-)
+from scenewright.service.core.schemas import RefinementRequest, SceneInput, ScoreResponse
 
 router = APIRouter(prefix="/v1", tags=["scores"])
 
@@ -37,8 +31,8 @@ async def scores(
     scene: Annotated[
         str | None, Form(max_length=1_000_000, description="The scene as a graph, in JSON.")
     ] = None,
-    triplets: Annotated[SceneText | None, Form(description="The scene as triplets.")] = None,
-    text: Annotated[SceneText | None, Form(description="The scene in a sentence.")] = None,
+    triplets: Annotated[Text | None, Form(description="The scene as triplets.")] = None,
+    text: Annotated[Text | None, Form(description="The scene in a sentence.")] = None,
     profile: Annotated[Name | None, Form(description="Profile whose judges answer.")] = None,
     reader: Annotated[
         SentenceReader | None,

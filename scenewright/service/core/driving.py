@@ -31,9 +31,11 @@ from scenewright.graphs.initial_image import InitialImage, load_initial_image
 from scenewright.runs.api import stream_plan
 from scenewright.runs.folder import EVENTS, PARTIAL_IMAGE, WATCHED, RunBusy, RunFolder
 from scenewright.runs.plan import RunPlan, plan_again, plan_run
-from scenewright.runs.records import RunResult, load_run, result_of
+from scenewright.runs.record import record_of
 from scenewright.runs.report.words import differ, outcome_line
-from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts, UploadStore, Working
+from scenewright.runs.result import RunResult, load_run, result_of
+from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts, Working
+from scenewright.service.core.artifacts.uploads import UploadStore
 from scenewright.service.core.disclosure import Disclosure
 from scenewright.service.core.errors import NotFound, ServiceError
 from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster, read_lines
@@ -268,7 +270,9 @@ class Driver:
         return load_initial_image(*files)
 
     def _summary(self, run: Run, events: list[Event]) -> dict[str, Any]:
-        return summary_of(result_of(events, self._folder(run.id))).model_dump(mode="json")
+        return summary_of(result_of(record_of(events, self._folder(run.id)))).model_dump(
+            mode="json"
+        )
 
 
 def summary_of(result: RunResult) -> Summary:

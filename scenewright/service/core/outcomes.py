@@ -12,13 +12,13 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from scenewright.core.answers import in_lines
+from scenewright.core.answers import decided_lines
 from scenewright.core.facts import FactKind, State
 from scenewright.core.ports.backend import BackendError, BackendFeatures
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.reporting import Reporting
 from scenewright.runs.model_factory.profiles import backend_of
-from scenewright.runs.records import RunResult
+from scenewright.runs.result import RunResult
 from scenewright.service.core.errors import KeyReused, ServiceError, Unavailable
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.requests import profile_of, reading_warnings, stored_intent
@@ -114,22 +114,6 @@ def _outcome(run: Run, result: RunResult | None, base: str) -> Outcome:
     request = RefinementRequest.model_validate(run.request)
     assert request.scene is not None
     best = result.best if result is not None else None
-    card = best.loop_card if best is not None else None
-    report = best.report_card if best is not None else None
-    verdicts = {verdict.fact_id: verdict for verdict in card.verdicts} if card else {}
-    facts = []
-    for line in in_lines(result.facts if result is not None else ()):
-        fact = line.decided(verdicts)
-        verdict = verdicts.get(fact.id)
-        facts.append(
-            FactOutcome(
-                id=fact.id,
-                kind=fact.kind,
-                statement=line.fact.statement,
-                verdict=verdict.state if verdict is not None else "pending",
-                probability=verdict.probability if verdict is not None else None,
-            )
-        )
     link = link_of(run.id, best.image) if best is not None else None
     return Outcome(
         id=run.id,
@@ -148,13 +132,24 @@ def _outcome(run: Run, result: RunResult | None, base: str) -> Outcome:
         lost=tuple(passage.text for passage in best.lost) if best is not None else (),
         added=best.added if best is not None else (),
         scene=result.scene if result is not None else request.scene,
-        facts=tuple(facts),
+        facts=tuple(
+            FactOutcome(
+                id=fact.id,
+                kind=fact.kind,
+                statement=line.fact.statement,
+                verdict="pending" if verdict is None else verdict.state,
+                probability=None if verdict is None else verdict.probability,
+            )
+            for line, fact, verdict in decided_lines(result.facts, result.loop_card)
+        )
+        if result is not None
+        else (),
         warnings=(*reading_warnings(run.request, result.scene), *result.warnings)
         if result is not None
         else stored_intent(run.request).warnings,
         sgscore=Scores(
-            loop=card.sgscore if card is not None else None,
-            report=report.sgscore if report is not None else None,
+            loop=best.score("loop") if best is not None else None,
+            report=best.score("report") if best is not None else None,
             reporting=result.reporting if result is not None else Reporting(kind="none"),
         ),
         missing=best.missing if best is not None else None,

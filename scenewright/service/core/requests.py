@@ -10,29 +10,20 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
 from scenewright.agents.parsers.language import MAX_CAPTION
 from scenewright.agents.parsers.rules import CaptionError, parse_caption
-from scenewright.config.model_identity import apart_problem, identity_of_spec
-from scenewright.config.profiles import (
-    DIRECTOR,
-    LOCAL_BACKEND,
-    Profile,
-    SentenceReader,
-    SettingsError,
-)
+from scenewright.config.model_identity import identity_of_spec, independence_problem
+from scenewright.config.options import RunOptions, SentenceReader
+from scenewright.config.profiles import DIRECTOR, LOCAL_BACKEND, Profile, SettingsError
 from scenewright.config.settings import (
     Settings,
-    changed_profile,
     find_profile,
     load_profiles,
-    self_reporting,
+    profile_with,
 )
 from scenewright.core.formats import FormatError, loads_scene
 from scenewright.core.intent import Intent
 from scenewright.core.scene import SceneError, SceneGraph
-from scenewright.core.validation import first_problem
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.runs.coverage import Coverage, coverage_of, drawn_as_known
 from scenewright.runs.reading import Sentence, chat_that_reads, preliminary, reader_of
@@ -188,10 +179,9 @@ def request_again(
     if seed is not None:
         update["seed"] = seed
     if profile is not None and profile != request.profile:
-        models = ("judges", "report_judges", "strategy", "steps", "guidance", "negative_prompt")
-        options = ("width", "height", "start", "mask")
-        own = dict.fromkeys((*models, *options))
-        update |= {**own, "self_report": False, "profile": profile}
+        own = [name for name, _ in request.for_profile()]
+        own += ["judges", "report_judges", "width", "height", "start", "mask"]
+        update |= {**dict.fromkeys(own), "self_report": False, "profile": profile}
     return request.model_copy(update=update)
 
 
@@ -216,26 +206,10 @@ def profile_of(
                 f"no judge {judge!r} here: there are {', '.join(sorted(known))} (those of the "
                 "profiles)"
             )
-    changed: dict[str, Any] = {}
-    if request.judges is not None:
-        changed["judges"] = request.judges
-        # What was said of the profile's own judges says nothing of others.
-        changed |= {"cascade": None, "quorum": min(profile.quorum, len(request.judges))}
-        if request.report_judges is None:
-            changed["report_judges"] = _apart_from(request.judges, profile.report_judges, settings)
-    if request.self_report:
-        profile = self_reporting(profile)
-        changed["report_judges"] = ()
-    if request.report_judges is not None:
-        changed["report_judges"] = request.report_judges
-    for name in ("strategy", "steps", "guidance", "negative_prompt"):
-        if getattr(request, name) is not None:
-            changed[name] = getattr(request, name)
     directed = request.director is not None
-    if directed:
-        changed["strategy"] = DIRECTOR
+    options = request.model_copy(update={"strategy": DIRECTOR}) if directed else request
     try:
-        found = changed_profile(profile, changed, settings, directed=directed)
+        found = profile_with(profile, options, settings, directed=directed)
         if directed:
             _check_director(found, str(request.director), settings)
         if found.strategy != DIRECTOR:
@@ -245,8 +219,8 @@ def profile_of(
                 "a director draws its first picture itself: leave the picture out, or name another "
                 "strategy"
             )
-    except ValidationError as error:
-        raise Unprocessable(f"these options conflict: {first_problem(error)}") from error
+    except SettingsError as error:
+        raise Unprocessable(str(error)) from error
     except StrategyError as error:
         raise Unprocessable(str(error)) from error
     return found
@@ -256,23 +230,9 @@ def _check_director(profile: Profile, model: str, settings: Settings) -> None:
     """Raise ``Unprocessable`` if the ``model`` that directs over MCP reports its own loop."""
     loop, report, _ = profile.identities(settings.accounts)
     director = identity_of_spec(f"mcp:{model}")
-    problem = apart_problem(loop, report, director, self_report=profile.self_report)
+    problem = independence_problem(loop, report, director, self_report=profile.self_report)
     if problem:
         raise Unprocessable(f"these options conflict: {problem}")
-
-
-def _apart_from(
-    loop: tuple[str, ...], report: tuple[str, ...], settings: Settings
-) -> tuple[str, ...]:
-    """Those of ``report`` that are other models than all of ``loop``."""
-    steers = [identity_of_spec(judge, settings.accounts) for judge in loop]
-
-    def apart(judge: str) -> bool:
-        own = identity_of_spec(judge, settings.accounts)
-        known = [one for one in steers if one is not None]
-        return own is None or not any(own.same_as(one) for one in known)
-
-    return tuple(judge for judge in report if apart(judge) and judge not in loop)
 
 
 def named_profile(name: str | None, settings: Settings, allowed: tuple[str, ...] = ()) -> Profile:
@@ -362,12 +322,6 @@ def run_arguments(request: RefinementRequest, settings: Settings) -> dict[str, A
     scene = request.scene
     return {
         "scene": Sentence(scene.intent.sentence) if request.awaits_reading else scene,
-        "reader": request.reader,
         "profile": profile_of(request, settings),
-        "rounds": request.rounds,
-        "patience": request.patience,
-        "seed": request.seed,
-        "realism": request.realism,
-        "size": request.size,
-        "budget": request.budget,
+        "options": RunOptions(**request.for_loop(), reader=request.reader),
     }

@@ -12,18 +12,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.config.options import Budget
-from scenewright.config.profiles import SentenceReader
+from scenewright.config.options import MAX_TEXT, Count, Name, RunOptions, SentenceReader, Text
 from scenewright.core.facts import Fact, ScoreCard
 from scenewright.core.intent import Doubt, Passage
-from scenewright.core.ports.backend import MAX_SIDE, MAX_STEPS
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import RequestModel, cut_short
 from scenewright.graphs.events import Edit
 from scenewright.graphs.reporting import Reporting, ReportKind
-from scenewright.runs.records import JudgeAnswers
+from scenewright.runs.result import JudgeAnswers
 
-MAX_TEXT = 20_000
 MAX_PIXELS = 2048 * 2048
 """Most pixels of a drawing that is asked for."""
 Status = Literal["queued", "running", "paused", "finished", "failed", "cancelled"]
@@ -35,17 +32,6 @@ ENDED: tuple[Status, ...] = ("finished", "failed", "cancelled")
 IdempotencyKey = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """Names a request among those of a tenant: any text without control characters."""
 ModelName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
-Name = Annotated[str, Field(max_length=200)]
-"""Name of a profile, a strategy or a judge."""
-SceneText = Annotated[str, Field(max_length=MAX_TEXT)]
-"""A scene in words, or a prompt."""
-Rounds = Annotated[int, Field(ge=1, le=100)]
-"""Candidates, or rounds in a row."""
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Steps = Annotated[int, Field(ge=1, le=MAX_STEPS)]
-Guidance = Annotated[float, Field(ge=0.0, le=100.0, allow_inf_nan=False)]
-Judges = Annotated[tuple[Name, ...], Field(max_length=16)]
-Side = Annotated[int, Field(ge=8, le=MAX_SIDE, multiple_of=8)]
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -75,9 +61,9 @@ class SceneInput(RequestModel):
 
     scene: SceneGraph | None = None
     """The scene as a graph."""
-    triplets: SceneText | None = None
+    triplets: Text | None = None
     """The scene as triplets, ``red ball on table; dog left of table``."""
-    text: SceneText | None = None
+    text: Text | None = None
     """The scene in a sentence: ``A red ball is on a table.`` It is read by the profile's language
     model where it has one, else by rules, which know English."""
 
@@ -99,7 +85,7 @@ class SceneInput(RequestModel):
         return self
 
 
-class RefinementRequest(SceneInput):
+class RefinementRequest(RunOptions, SceneInput):
     """A run that is asked for."""
 
     model_config = ConfigDict(
@@ -111,44 +97,14 @@ class RefinementRequest(SceneInput):
 
     profile: Name | None = None
     """Name of a profile; none: the service's default."""
-    judges: Judges | None = Field(default=None, min_length=1)
-    """Judges of the loop in place of the profile's; each must be one of some profile."""
-    report_judges: Judges | None = None
-    """Judges of the report likewise."""
-    self_report: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
-    """Whether models of the loop may report its result: its judges do where ``report_judges`` names
-    none. The result is then labelled a self-report."""
-    strategy: Name | None = None
-    """How a round repairs, in place of the profile's."""
     director: ModelName | None = Field(default=None, exclude_if=lambda told: told is None)
     """Of a run that an agent directs over MCP: the language model that it says it is, ``unknown``
     if it says none. Other requests name none."""
-    realism: bool = Field(default=False, exclude_if=lambda wanted: not wanted)
-    """Whether to ask besides how real each object looks, and to repair that once nothing is
-    missing."""
-    rounds: Rounds = 3
-    """Most candidates drawn, the first one included."""
-    patience: Rounds = 2
-    """Rounds in a row without a better candidate after which the run stops."""
-    seed: Seed = 0
-    """Seed of the run."""
-    steps: Steps | None = None
-    """Denoising steps, in place of the profile's."""
-    guidance: Guidance | None = None
-    """Guidance scale, in place of the profile's."""
-    negative_prompt: SceneText | None = None
-    """What to avoid, in place of the profile's."""
-    width: Side | None = None
-    """Pixels of what is drawn, with ``height``; none: the backend's own size."""
-    height: Side | None = None
-    """Likewise; both together at most 2048 × 2048 pixels."""
     start: Digest | None = None
     """Content hash of a picture that you have sent (``/v1/images/edits``): the run begins with it
     in place of drawing one."""
     mask: Digest | None = None
     """Content hash of a mask that you have sent likewise: white where the picture may change."""
-    budget: Budget = Budget()
-    """Limits of cost and time."""
     sentence: str | None = Field(
         default=None, max_length=MAX_TEXT, exclude_if=lambda said: not said
     )
@@ -156,9 +112,6 @@ class RefinementRequest(SceneInput):
     is asked for by ``text``, that text."""
     unread: tuple[Passage, ...] = Field(default=(), exclude_if=lambda passages: not passages)
     """Of requests of before 1.1: passages of the text that the scene does not hold."""
-    reader: SentenceReader | None = Field(default=None, exclude_if=lambda reader: reader is None)
-    """Parser of ``text``: ``llm`` or ``rules``; none: the profile's language model where it has
-    one, in whose place the rules read if it fails."""
     awaits_reading: bool = Field(default=False, exclude_if=lambda awaits: not awaits)
     """Whether ``scene`` is preliminary: its sentence is read by the language model as the run
     begins. The service writes it."""
@@ -168,20 +121,11 @@ class RefinementRequest(SceneInput):
 
     @model_validator(mode="after")
     def _a_size(self) -> Self:
-        if (self.width is None) != (self.height is None):
-            raise ValueError("give both width and height, or none")
         if (self.width or 0) * (self.height or 0) > MAX_PIXELS:
             raise ValueError(f"width × height may be at most {MAX_PIXELS} pixels: ask for less")
         if self.mask is not None and self.start is None:
             raise ValueError("a mask needs the picture that it belongs to: give start as well")
         return self
-
-    @property
-    def size(self) -> tuple[int, int] | None:
-        """(width, height) in pixels; none: the backend's own."""
-        if self.width is None or self.height is None:
-            return None
-        return self.width, self.height
 
 
 class Link(BaseModel):
@@ -354,9 +298,9 @@ class EditRequest(RequestModel):
     """Corrections by fact id: whether the candidate holds the fact."""
     scene: SceneGraph | None = None
     """The whole scene anew."""
-    add: SceneText | None = None
+    add: Text | None = None
     """Facts that the scene is to have too, as triplets: ``hat on dog``."""
-    rounds: Rounds = 3
+    rounds: Count = 3
     """Candidates that may be drawn from here on."""
     note: str = Field(default="", max_length=2000)
     """The person's words."""

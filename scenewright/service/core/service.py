@@ -26,7 +26,8 @@ from sqlalchemy import and_, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from scenewright.agents.parsers.unread import CaptionError
-from scenewright.config.profiles import DIRECTOR, Profile, SentenceReader, SettingsError
+from scenewright.config.options import SentenceReader
+from scenewright.config.profiles import DIRECTOR, Profile, SettingsError
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import missing_graph
 from scenewright.core.scene import SceneError, SceneGraph
@@ -40,16 +41,11 @@ from scenewright.providers.usage import metered
 from scenewright.runs.coverage import Coverage
 from scenewright.runs.folder import EVENTS, RunError, RunFolder
 from scenewright.runs.reading import ReadingError, ReadScene, read_words
-from scenewright.runs.records import RunResult, load_run
-from scenewright.runs.report.record import PageError
+from scenewright.runs.result import RunResult, load_run
 from scenewright.runs.scoring import Score, score
 from scenewright.service.core.admission import check_prompt, check_run
-from scenewright.service.core.artifacts.base import (
-    UPLOADS_FOLDER,
-    Artifacts,
-    LocalArtifacts,
-    UploadStore,
-)
+from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts
+from scenewright.service.core.artifacts.uploads import UPLOADS_FOLDER, UploadStore
 from scenewright.service.core.aside import Aside, size_of, size_of_request
 from scenewright.service.core.database import RUNS
 from scenewright.service.core.disclosure import Disclosure
@@ -503,7 +499,7 @@ def reading(run: str) -> Iterator[None]:
         yield
     except ServiceError:
         raise
-    except (RunError, LogError, PageError) as error:
+    except (RunError, LogError) as error:
         cause = error if isinstance(error, LogError) else error.__cause__
         raise DamagedRun(run, cause.line if isinstance(cause, LogError) else None) from error
     except (LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:

@@ -105,9 +105,13 @@ class ServiceSettings(BaseSettings):
 
 
 def service_settings(**values: object) -> ServiceSettings:
-    """Return the settings; raises ``SettingsError`` naming the setting and the remedy."""
+    """Return the settings with ``values``, of which None stands for the default.
+
+    Raises ``SettingsError`` naming the setting and the remedy.
+    """
+    chosen = {name: value for name, value in values.items() if value is not None}
     try:
-        return ServiceSettings(**values)  # type: ignore[arg-type]
+        return ServiceSettings(**chosen)  # type: ignore[arg-type]
     except ValidationError as error:
         raise SettingsError(
             f"a setting of the service is wrong: {first_problem(error)}. Look at the options of "

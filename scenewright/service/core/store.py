@@ -22,7 +22,7 @@ from sqlalchemy import and_, case, func, or_, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from scenewright.runs.records import RoundRecord, RunResult
+from scenewright.runs.result import RoundRecord, RunResult
 from scenewright.service.core import limits
 from scenewright.service.core.database import READING, RUNS
 from scenewright.service.core.errors import Busy, Conflict, KeyReused, NotFound

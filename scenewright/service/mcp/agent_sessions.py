@@ -1,15 +1,10 @@
 """Runs that an agent directs: each is open while the agent works on it.
 
 An open run is a director's run with the agent in the place of the language model
-(:class:`AgentChat`): it holds the run folder's lock, and its row is ``running`` with an owner of
-its own, so that no worker takes it. After a while without a call, at the end of the service, and
-after a kill it is ``paused``; the next call opens it again, and the director replays the events of
-its log.
-
-The director (``graphs/director.py``) asks its language model what to do next; this one
-answers with the tool that the agent calls next, however long that takes. So limits, replay and
-what is left behind are those of any director.
-
+(:class:`.agent_chat.AgentChat`): it holds the run folder's lock, and its row is ``running`` with an
+owner of its own, so that no worker takes it. After a while without a call, at the end of the
+service, and after a kill it is ``paused``; the next call opens it again, and the director replays
+the events of its log.
 """
 
 from __future__ import annotations
@@ -18,16 +13,12 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
 from sqlalchemy import update
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -35,7 +26,7 @@ from scenewright.config.model_identity import UNKNOWN
 from scenewright.config.profiles import DIRECTOR
 from scenewright.graphs.errors import RunInterrupted
 from scenewright.graphs.eventlog import LogError, read_events
-from scenewright.graphs.events import Replied, ToolCalled
+from scenewright.graphs.events import Event, Replied, ToolCalled
 from scenewright.runs.folder import EVENTS, RunBusy
 from scenewright.service.core.database import RUNS
 from scenewright.service.core.driving import Driver, DriveResult, RunControl
@@ -46,90 +37,22 @@ from scenewright.service.core.requests import AGENT
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.core.store import Run, RunStore
+from scenewright.service.mcp.agent_chat import AgentChat, AgentToolCall, ToolReply
 
+log = logging.getLogger(__name__)
 
-@dataclass(frozen=True, slots=True)
-class AgentToolCall:
-    """A tool that the agent calls."""
-
-    tool: str
-    """Its name."""
-    arguments: dict[str, Any]
-    """Its arguments as JSON data."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What a tool told."""
-
-    text: str
-    """One line of JSON, or what went wrong."""
-    picture: str | None = None
-    """A small JPEG beside it, in base64."""
-    ok: bool = True
-    """Whether the tool did what it was asked."""
-
-
-class AgentChat(BaseChatModel):
-    """The chat model whose words are an agent's tool calls."""
-
-    call_source: Any
-    """Gives the agent's next call: ``async turn(task, reply) -> Asked``. ``task`` is what the
-    director is told of the scene, ``reply`` the result of the call before; None at first."""
-    model_name: str = UNKNOWN
-    """The language model that the agent says it is."""
-
-    @property
-    def _llm_type(self) -> str:
-        return "agent"
-
-    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
-        """Itself: the agent knows the tools from MCP."""
-        return self
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        raise RuntimeError("an agent answers asynchronously only: use ainvoke")
-
-    async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        task = next((str(m.text) for m in messages if m.type == "human"), "")
-        last = messages[-1]
-        asked = await self.call_source.turn(
-            task, reply_of(last) if isinstance(last, ToolMessage) else None
-        )
-        call = {"name": asked.tool, "args": asked.arguments, "id": f"call_{secrets.token_hex(8)}"}
-        return ChatResult(generations=[ChatGeneration(message=AIMessage("", tool_calls=[call]))])
-
-
-def reply_of(message: ToolMessage) -> Reply:
-    """Return the content of a tool's message."""
-    picture = None
-    if isinstance(message.content, list):
-        for block in message.content:
-            if isinstance(block, dict) and block.get("type") == "image":
-                picture = str(block["base64"])
-    return Reply(str(message.text), picture, message.status != "error")
-
-
+IDLE_SECONDS = 600.0
+"""Seconds without a call after which a run is no longer held open."""
+BEAT_SECONDS = 2.0
+"""Seconds between two looks at the requests to the open runs."""
 FREE = ("paused", "queued", "failed")
-"""Where such a run waits for its next tool: ``queued`` is on its way to ``paused``."""
+"""Statuses in which such a run waits for its next tool: ``queued`` is on its way to ``paused``."""
 _PATIENCE = 5.0
 _LOOK = 0.1
 
 
 def is_agents(run: Run) -> bool:
-    """Whether an agent directs the run with the director's tools."""
+    """Return whether an agent directs the run with the director's tools."""
     return run.request.get("strategy") == AGENT
 
 
@@ -142,10 +65,32 @@ async def take(store: RunStore, run: str, tenant: str, owner: str, lease: float)
     waited = 0.0
     while True:
         found = await store.get(run, tenant)
-        _demand(found)
-        if found.status in FREE and await _took(store, found, owner, lease):
-            return await store.get(run, tenant)
-        # A server that was killed held it: its lease runs out, or it is seen to be gone.
+        if not is_agents(found):
+            raise Conflict(
+                "no agent directs this run, its strategy does: use edit_run for it, or begin a run "
+                "of your own with open_scene"
+            )
+        if found.status == "finished":
+            raise Conflict(
+                "the run is over: look at it with get_run, or begin another one with open_scene"
+            )
+        if found.status == "cancelled":
+            raise Conflict("the run was cancelled: call resume_run first to go on with it")
+        if found.status in FREE:
+            now = time.time()
+            statement = (
+                update(RUNS)
+                .where(RUNS.c.id == run, RUNS.c.status.in_(FREE))
+                .values(
+                    status="running", owner=owner, lease=now + lease, error=None, ended=None,
+                    wants="", updated=now,
+                )
+            )  # fmt: skip
+            async with store.engine.begin() as connection:
+                taken = await connection.execute(statement)
+            if taken.rowcount:
+                return await store.get(run, tenant)
+        # A server that was killed owned it: its lease runs out, or it is seen to be gone.
         if waited >= _PATIENCE:
             raise Conflict(
                 "another server has this run open: send the call there, or try again when it "
@@ -155,69 +100,37 @@ async def take(store: RunStore, run: str, tenant: str, owner: str, lease: float)
         waited += _LOOK
 
 
-def _demand(run: Run) -> None:
-    if not is_agents(run):
-        raise Conflict(
-            "no agent directs this run, its strategy does: use edit_run for it, or begin a run of "
-            "your own with open_scene"
-        )
-    if run.status == "finished":
-        raise Conflict(
-            "the run is over: look at it with get_run, or begin another one with open_scene"
-        )
-    if run.status == "cancelled":
-        raise Conflict("the run was cancelled: call resume_run first to go on with it")
-
-
-async def _took(store: RunStore, run: Run, owner: str, lease: float) -> bool:
-    now = time.time()
-    statement = (
-        update(RUNS)
-        .where(RUNS.c.id == run.id, RUNS.c.status.in_(FREE))
-        .values(
-            status="running", owner=owner, lease=now + lease, error=None, ended=None, wants="",
-            updated=now,
-        )
-    )  # fmt: skip
-    async with store.engine.begin() as connection:
-        done = await connection.execute(statement)
-        return bool(done.rowcount)
-
-
-log = logging.getLogger(__name__)
-
-IDLE_SECONDS = 600.0
-"""Seconds without a call after which a run is no longer held open."""
-BEAT_SECONDS = 2.0
-"""How often it is looked up what else is wanted of the open runs."""
-
-
-class _Call:
-    """A call and what it will tell."""
+class _PendingCall:
+    """A call and its reply to come."""
 
     def __init__(self, asked: AgentToolCall) -> None:
         self.asked = asked
-        self.reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self.reply: asyncio.Future[ToolReply] = asyncio.get_running_loop().create_future()
+
+    def answer(self, reply: ToolReply) -> None:
+        """Set the reply, unless there is one."""
+        if not self.reply.done():
+            self.reply.set_result(reply)
 
 
 class AgentSession:
-    """One open run: the seat of its agent."""
+    """One open run and the calls of its agent."""
 
     def __init__(self, run: Run, folder: Path) -> None:
         self.run = run
-        self.wishes = RunControl()
+        self.control = RunControl()
         self.task: asyncio.Task[None] | None = None
         self.driven: DriveResult | None = None
         """Where the run stands, once it is no longer open."""
         self.words = ""
         """What the director is told of the scene."""
-        self.touched = time.monotonic()
-        self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.last_used = time.monotonic()
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the first call can be made, or the run is no longer open."""
         self._folder = folder
-        self._calls: asyncio.Queue[_Call] = asyncio.Queue(1)
+        self._calls: asyncio.Queue[_PendingCall] = asyncio.Queue(1)
         self._line = asyncio.Lock()
-        self._pending: _Call | None = None
+        self._pending: _PendingCall | None = None
         self._stopped = False
 
     @property
@@ -226,35 +139,35 @@ class AgentSession:
         at_work = self._pending is not None and not self._pending.reply.done()
         return at_work or self._line.locked()
 
-    async def look_back(self, folder: Path) -> None:
+    async def restore_call(self, folder: Path) -> None:
         """Find the call at which the run was cut off, before the director plays what it has.
 
         ``folder`` holds the event log so far.
         """
-        cut_off = await asyncio.to_thread(_cut_off, folder)
-        if cut_off is not None:
-            self._pending = _Call(cut_off)
+        interrupted = await asyncio.to_thread(_interrupted_call, folder)
+        if interrupted is not None:
+            self._pending = _PendingCall(interrupted)
 
-    async def turn(self, task: str, reply: Reply | None) -> AgentToolCall:
+    async def turn(self, task: str, reply: ToolReply | None) -> AgentToolCall:
         """Return the agent's next call, for the director.
 
         What the call before told is the agent's.
         """
         self.words = task
         if self._pending is not None and reply is not None:
-            _tell(self._pending, reply)
-        if not self.begun.done():
-            self.begun.set_result(None)
+            self._pending.answer(reply)
+        if not self.ready.done():
+            self.ready.set_result(None)
         return (await self._calls.get()).asked
 
-    async def use(self, asked: AgentToolCall) -> Reply | None:
+    async def use(self, asked: AgentToolCall) -> ToolReply | None:
         """Return the result of a tool; calls run one at a time, in their order.
 
         None if the run is no longer open. A client that stops waiting stops nothing: the same call
         again waits for the one under way and gets its result if nobody has.
         """
         async with self._line:
-            self.touched = time.monotonic()
+            self.last_used = time.monotonic()
             call = self._pending
             if call is not None and call.asked != asked:
                 await asyncio.shield(call.reply)
@@ -262,28 +175,28 @@ class AgentSession:
             if call is None:
                 if self.driven is not None:
                     return None
-                call = self._pending = _Call(asked)
+                call = self._pending = _PendingCall(asked)
                 self._calls.put_nowait(call)
             reply = await asyncio.shield(call.reply)
-            self._pending, self.touched = None, time.monotonic()
+            self._pending, self.last_used = None, time.monotonic()
             return reply
 
-    async def quiet(self) -> None:
-        """Wait for the call at work, if there is one; who called it still hears what it told."""
+    async def wait_for_call(self) -> None:
+        """Wait for the call at work, if there is one; its caller still gets the reply."""
         if self._pending is not None:
             await asyncio.shield(self._pending.reply)
 
     def ended(self, driven: DriveResult) -> None:
-        """Note that the run is no longer open, and tell the call at work what became of it."""
+        """Note that the run is no longer open, and answer the call at work."""
         self.driven = driven
         if self._pending is not None and not self._pending.reply.done():
-            _tell(self._pending, _last(self._folder, self._pending.asked, driven))
-        if not self.begun.done():
-            self.begun.set_result(None)
+            self._pending.answer(_last_reply(self._folder, self._pending.asked, driven))
+        if not self.ready.done():
+            self.ready.set_result(None)
 
     def stop(self, *, cancel: bool = False) -> None:
         """Let go of the run; with ``cancel`` it ends so."""
-        self.wishes.cancel |= cancel
+        self.control.cancel |= cancel
         # Once only: a second time would cut short how it is let go of.
         if self.task is not None and not self._stopped:
             self._stopped = True
@@ -314,12 +227,12 @@ class AgentSessions:
 
         The same idempotency key gives the run that is there. Raises ``ServiceError``.
         """
-        told = request.director or UNKNOWN
-        request = request.model_copy(update={"strategy": DIRECTOR, "director": told})
+        director = request.director or UNKNOWN
+        request = request.model_copy(update={"strategy": DIRECTOR, "director": director})
         run, _ = await self.service.submit(identity, request, "mcp", agent=True)
-        return run, await self.at(identity, run.id)
+        return run, await self.get_or_open(identity, run.id)
 
-    async def at(self, identity: Identity, run: str) -> AgentSession:
+    async def get_or_open(self, identity: Identity, run: str) -> AgentSession:
         """Return the open run of that id; it is opened if it is not.
 
         Raises ``NotFound``, ``Conflict`` (ended, or open elsewhere) and ``Unavailable``.
@@ -329,11 +242,11 @@ class AgentSessions:
         found = self.here(identity, run)
         if found is None:
             # A client that gives up meanwhile must not leave a row behind that nobody minds.
-            opening = asyncio.create_task(self._opened(identity, run))
+            opening = asyncio.create_task(self._open_once(identity, run))
             self._tasks.add(opening)
             opening.add_done_callback(self._tasks.discard)
             found = await asyncio.shield(opening)
-        await asyncio.shield(found.begun)
+        await asyncio.shield(found.ready)
         if found.driven is not None and found.driven.error is not None:
             raise Conflict(f"the run cannot go on: {found.driven.error}")
         return found
@@ -343,7 +256,7 @@ class AgentSessions:
         found = self._open.get(run)
         return found if found is not None and found.run.tenant == identity.tenant else None
 
-    async def _opened(self, identity: Identity, run: str) -> AgentSession:
+    async def _open_once(self, identity: Identity, run: str) -> AgentSession:
         async with self._opening:
             found = self.here(identity, run)
             if found is not None:
@@ -351,17 +264,17 @@ class AgentSessions:
             lease = self.service.settings.lease_seconds
             taken = await take(self.service.store, run, identity.tenant, self.owner, lease)
             session = self._open[run] = AgentSession(taken, self.service.folder(run))
-            session.task = asyncio.create_task(self._attend(session), name=f"director of {run}")
+            session.task = asyncio.create_task(self._drive(session), name=f"director of {run}")
             return session
 
-    async def _attend(self, session: AgentSession) -> None:
+    async def _drive(self, session: AgentSession) -> None:
         run = session.run
         self.service.live.tell(run.id, BroadcastEvent("status", ""))
         driven = DriveResult("paused")
         try:
-            driven = await self._driven(session)
+            driven = await self._run_driver(session)
         except asyncio.CancelledError:
-            driven = DriveResult("cancelled" if session.wishes.cancel else "paused")
+            driven = DriveResult("cancelled" if session.control.cancel else "paused")
         except (RunBusy, RunInterrupted, Unavailable) as error:
             driven = DriveResult("paused", self.service.disclosure.text(error))
         except Exception as error:
@@ -378,11 +291,9 @@ class AgentSessions:
                 session.ended(driven)
                 self.service.live.tell(run.id, BroadcastEvent("status", ""))
 
-    async def _driven(self, session: AgentSession) -> DriveResult:
-        # LangChain takes a while to import, and only a director needs it.
-
+    async def _run_driver(self, session: AgentSession) -> DriveResult:
         service = self.service
-        await session.look_back(await service.artifacts.log(session.run.id))
+        await session.restore_call(await service.artifacts.log(session.run.id))
 
         def models(request: RefinementRequest) -> dict[str, Any]:
             given = {} if service.models is None else dict(service.models(request))
@@ -401,26 +312,26 @@ class AgentSessions:
         )
         request = {**session.run.request, "strategy": DIRECTOR}
         driven = await driver.drive(
-            replace(session.run, request=request, edit=None), session.wishes
+            replace(session.run, request=request, edit=None), session.control
         )
         return replace(driven, status="paused") if driven.status == "queued" else driven
 
     async def beat(self) -> None:
-        """Say that the open runs are held, hear what is wanted of them, let go of idle ones."""
+        """Renew the leases of the open runs, follow requests about them, close idle ones."""
         agent_sessions = list(self._open.values())
         if not agent_sessions:
             return
         store = self.service.store
-        held = await store.hold(self.owner, self.service.settings.lease_seconds)
+        owned = await store.hold(self.owner, self.service.settings.lease_seconds)
         if not self._opening.locked():
-            for run in set(held) - set(self._open):
+            for run in set(owned) - set(self._open):
                 # Where it stands could not be kept when it was let go of.
                 await store.end(await store.get(run), "paused")
         for session in agent_sessions:
             if session.run.id not in self._open:
                 continue
-            wants = held.get(session.run.id)
-            idle = time.monotonic() - session.touched > self.idle or wants == "pause"
+            wants = owned.get(session.run.id)
+            idle = time.monotonic() - session.last_used > self.idle or wants == "pause"
             if wants is None or wants == "cancel":
                 session.stop(cancel=wants == "cancel")
             elif idle and not session.busy:
@@ -443,7 +354,7 @@ class AgentSessions:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await asyncio.gather(*(session.quiet() for session in agent_sessions))
+                await asyncio.gather(*(session.wait_for_call() for session in agent_sessions))
         for session in agent_sessions:
             session.stop()
         tasks = [session.task for session in agent_sessions if session.task is not None]
@@ -456,7 +367,7 @@ async def agent_sessions(
 ) -> AsyncIterator[AgentSessions]:
     """Return the runs that agents open of ``service``; all are let go of at the end."""
     found = AgentSessions(service, idle)
-    watching = asyncio.create_task(found.watch(), name="sittings")
+    watching = asyncio.create_task(found.watch(), name="agent sessions")
     try:
         yield found
     finally:
@@ -466,17 +377,9 @@ async def agent_sessions(
         await found.aclose(service.settings.drain_seconds)
 
 
-def _tell(call: _Call, reply: Reply) -> None:
-    if not call.reply.done():
-        call.reply.set_result(reply)
-
-
-def _cut_off(folder: Path) -> AgentToolCall | None:
-    """Return the call at which the run was cut off.
-
-    It is made again at once, and nobody has heard it.
-    """
-    for event in reversed(_told(folder)):
+def _interrupted_call(folder: Path) -> AgentToolCall | None:
+    """Return the call at which the run was cut off: it is made again at once, without a client."""
+    for event in reversed(_events(folder)):
         if isinstance(event, ToolCalled):
             return None
         if isinstance(event, Replied):
@@ -485,22 +388,22 @@ def _cut_off(folder: Path) -> AgentToolCall | None:
     return None
 
 
-def _last(folder: Path, asked: AgentToolCall, driven: DriveResult) -> Reply:
+def _last_reply(folder: Path, asked: AgentToolCall, driven: DriveResult) -> ToolReply:
     """Return the result of the run's last call, or the reason why it has none."""
     if driven.status == "finished":
-        for event in reversed(_told(folder)):
+        for event in reversed(_events(folder)):
             if isinstance(event, ToolCalled):
-                return Reply(event.outcome, None, event.ok)
+                return ToolReply(event.outcome, None, event.ok)
     why = driven.error or (
         "the service closed the run; call again"
         if driven.status == "paused"
         else f"the run is {driven.status}; call resume_run first"
     )
-    return Reply(f"{asked.tool} was not done: {why}", None, False)
+    return ToolReply(f"{asked.tool} was not done: {why}", None, False)
 
 
-def _told(folder: Path) -> list[Any]:
+def _events(folder: Path) -> list[Event]:
     try:
-        return list(read_events(folder / EVENTS))
+        return read_events(folder / EVENTS)
     except LogError:
         return []

@@ -9,13 +9,19 @@ from typing import Any, Literal, TypeVar
 from pydantic import ConfigDict, Field, ValidationError
 
 from scenewright.config.model_identity import UNKNOWN
-from scenewright.config.options import Budget
-from scenewright.config.profiles import SentenceReader
+from scenewright.config.options import (
+    MAX_TEXT,
+    Count,
+    ImageChoice,
+    LimitChoice,
+    ModelChoice,
+    RunOptions,
+    SentenceReader,
+)
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.schemas import (
-    MAX_TEXT,
     EditRequest,
     IdempotencyKey,
     ModelName,
@@ -64,14 +70,6 @@ class _Scene(Arguments):
 class _Begin(_Scene):
     profile: str | None = Field(default=None, max_length=200)
     """Profile whose models draw and judge; left out: the service's default."""
-    rounds: int = Field(default=3, ge=1, le=100)
-    """Most pictures, the first included."""
-    seed: int = Field(default=0, ge=0, lt=2**63)
-    """Seed of the run."""
-    self_report: bool = False
-    """Let models of the loop report its result; it is labelled a self-report."""
-    budget: Budget = Budget()
-    """Limits of cost and time."""
     idempotency_key: IdempotencyKey | None = None
     """The same key and arguments give the same run."""
 
@@ -81,17 +79,12 @@ class _Begin(_Scene):
         return _checked(RefinementRequest, {name: getattr(self, name) for name in fields})
 
 
-class RefineScene(_Begin, _Waiting):
+class RefineScene(RunOptions, _Begin, _Waiting):
     """Draw a scene, check every fact of it with a panel of judges, and repair what is missing.
 
     Begins a run and waits for it. After wait_seconds the reply tells the run's id and how far it
     is; the run goes on: call get_run for the rest.
     """
-
-    strategy: str | None = Field(default=None, max_length=200)
-    """How a round repairs: feedback, repair, edit, router …; left out: the profile's."""
-    realism: bool = False
-    """Ask how real each object looks, too, and repair that last."""
 
 
 class GetRun(_Run, _Waiting):
@@ -151,7 +144,7 @@ class EditRun(_Run, _Waiting):
         return _checked(EditRequest, {name: getattr(self, name) for name in fields})
 
 
-class OpenScene(_Begin):
+class OpenScene(LimitChoice, ImageChoice, ModelChoice, _Begin):
     """Direct the drawing of a scene yourself: begins a run whose every step you decide.
 
     The reply has the run's id, the facts that judges will check, and the limits. Then call
@@ -159,6 +152,8 @@ class OpenScene(_Begin):
     fit; accept ends the run.
     """
 
+    rounds: Count = 3
+    """Most images of the whole scene."""
     model: ModelName | None = None
     """Which language model you are, by its maker's name, for example claude-opus-5: a model that
     directs must not be a judge of the report. Left out: not known, and the result says so."""

@@ -1,7 +1,4 @@
-"""What every tool gets: the service, who calls, and how to tell how far it is.
-
-Waiting for a run while its client hears how far it is.
-"""
+"""The context of a tool's call, and the wait for a run with reports of its progress."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from mcp.types import CallToolResult
 from scenewright.core.facts import is_stated
 from scenewright.runs.folder import EVENTS
 from scenewright.service.core.errors import NotFound
-from scenewright.service.core.event_broadcast import BroadcastEvent, read_lines
+from scenewright.service.core.event_broadcast import read_lines
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.service import Service
 from scenewright.service.core.store import Run
@@ -31,45 +28,31 @@ _LEAST = 0.001
 """Least progress between two reports: MCP wants the number to rise."""
 
 
-class Progress:
-    """What happens in a run as progress in rounds: 0 at its beginning, up to ``rounds``."""
-
-    def __init__(self, report: Report, rounds: int) -> None:
-        self._report = report
-        self._rounds = float(rounds)
-        self._at = 0.0
-        self._says = "waiting"
-
-    async def told(self, told: BroadcastEvent | None) -> None:
-        """Report ``told``, or with none that nothing has happened for a while."""
-        if told is not None:
-            found = _progress(told.kind, json.loads(told.data))
-            if found is None:
-                return
-            at, self._says = found
-            if told.kind == "finished":
-                at = self._rounds
-            self._at = max(self._at + _LEAST, at)
-        else:
-            self._at += _LEAST
-        await self._report(self._at, max(self._rounds, self._at), self._says)
-
-
 async def watch(
     service: Service, identity: Identity, run: Run, report: Report, seconds: float
 ) -> None:
-    """Report what happens in ``run`` until it stands still, or ``seconds`` are over."""
+    """Report progress in rounds until ``run`` stands still, or ``seconds`` are over."""
     if seconds <= 0:
         return
-    progress = Progress(report, int(run.request.get("rounds") or 1))
+    rounds = float(run.request.get("rounds") or 1)
+    at, text = 0.0, "waiting"
     path = await service.artifacts.log(run.id) / EVENTS
     known = (await asyncio.to_thread(read_lines, path, None, 0))[0]
     after = (known[0] if known is not None else 0) - 1
     try:
         async with asyncio.timeout(seconds):
-            async with aclosing(service.follow(identity, run, after)) as heard:
-                async for told in heard:
-                    await progress.told(told)
+            async with aclosing(service.follow(identity, run, after)) as events:
+                async for event in events:
+                    reached = at
+                    if event is not None:
+                        found = _progress(event.kind, json.loads(event.data))
+                        if found is None:
+                            continue
+                        reached, text = found
+                        if event.kind == "finished":
+                            reached = rounds
+                    at = max(at + _LEAST, reached)
+                    await report(at, max(rounds, at), text)
     except TimeoutError:
         return
 

@@ -15,14 +15,14 @@ from mcp.types import (
 )
 from pydantic import BaseModel, WithJsonSchema
 
-from scenewright.core.answers import in_lines
+from scenewright.core.answers import decided_lines
 from scenewright.core.facts import Fact, ScoreCard, missing_graph
 from scenewright.core.formats import dump_scene
 from scenewright.core.images import ImageError, ImageStore
 from scenewright.core.intent import Doubt
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.reporting import Reporting
-from scenewright.runs.records import RoundRecord, RunResult
+from scenewright.runs.result import RoundRecord, RunResult
 from scenewright.service.core.requests import stored_intent
 from scenewright.service.core.schemas import ScoreResponse, Status, Summary
 from scenewright.service.core.store import Run
@@ -234,10 +234,9 @@ def scored_image(found: ScoreResponse) -> ScoredImage:
             one.judge_id: {answer.fact_id: answer.state for answer in one.answers}
             for one in found.answers
         },
-        missing=dump_scene(found.missing.graph, "triplets").strip() if found.missing else None,
-        missing_graph=found.missing,
         warnings=found.warnings,
         usd=found.usd,
+        **_missing(found.missing),
     )
 
 
@@ -277,7 +276,43 @@ def run_reply(
     ``result`` is that of its folder, ``round`` chooses the picture; ``warnings``: parts of the
     scene that its models do not know. Raises ``LookupError`` if there is no such round.
     """
-    told = RunStatus(
+    known: dict[str, Any] = {}
+    if result is not None:
+        at = _chosen(result, round)
+        card = at.loop_card if at is not None else None
+        known = {
+            "stop_reason": result.stop_reason,
+            "limit": result.limit,
+            "best_round": result.best_round,
+            "reporting": result.reporting,
+            "facts": fact_statuses(result.facts, card),
+            "rounds": tuple(
+                RoundStatus(
+                    round=one.round,
+                    image=image_uri(run.id, one.image),
+                    score=one.score("loop"),
+                    does=one.does,
+                )
+                for one in result.rounds
+            ),
+            "usd": result.totals.get("usd", 0.0),
+            "images": int(result.totals.get("images", 0)),
+        }
+        if at is not None:
+            known |= {
+                "round": at.round,
+                "image": image_uri(run.id, at.image),
+                "lost": tuple(passage.text for passage in at.lost),
+                "added": at.added,
+                "score": at.score("loop"),
+                "report_score": at.score("report"),
+            }
+        if card is not None:
+            known["satisfied"] = card.satisfied
+            # A card that is older than an edit knows other facts.
+            if {v.fact_id for v in card.verdicts} == {fact.id for fact in result.facts}:
+                known |= _missing(missing_graph(result.scene, result.facts, card.verdicts))
+    return RunStatus(
         run=run.id,
         title=run.title,
         status=run.status,
@@ -289,65 +324,31 @@ def run_reply(
         warnings=warnings,
         doubts=stored_intent(run.request).doubts if result is None else result.scene.doubts,
         page=page_uri(run.id),
+        **known,
     )
-    if result is None:
-        return told
-    at = _chosen(result, round)
-    card = at.loop_card if at is not None else None
-    missing = _missing(result, card)
-    return told.model_copy(
-        update={
-            "stop_reason": result.stop_reason,
-            "limit": result.limit,
-            "round": at.round if at is not None else None,
-            "best_round": result.best_round,
-            "image": image_uri(run.id, at.image) if at is not None else None,
-            "lost": tuple(passage.text for passage in at.lost) if at is not None else (),
-            "added": at.added if at is not None else (),
-            "satisfied": card.satisfied if card is not None else None,
-            "score": card.sgscore if card is not None else None,
-            "report_score": (
-                at.report_card.sgscore if at is not None and at.report_card is not None else None
-            ),
-            "reporting": result.reporting,
-            "facts": fact_statuses(result.facts, card),
-            "missing": dump_scene(missing.graph, "triplets").strip() if missing else None,
-            "missing_graph": missing,
-            "rounds": tuple(
-                RoundStatus(
-                    round=record.round,
-                    image=image_uri(run.id, record.image),
-                    score=record.loop_card.sgscore if record.loop_card is not None else None,
-                    does=record.does,
-                )
-                for record in result.rounds
-            ),
-            "usd": result.totals.get("usd", 0.0),
-            "images": int(result.totals.get("images", 0)),
-        }
-    )
+
+
+def _missing(graph: SceneGraph | None) -> dict[str, Any]:
+    """Return the fields of a reply that tell what is missing."""
+    if not graph:
+        return {"missing": None, "missing_graph": None}
+    return {"missing": dump_scene(graph.graph, "triplets").strip(), "missing_graph": graph}
 
 
 def fact_statuses(facts: Sequence[Fact], card: ScoreCard | None) -> tuple[FactStatus, ...]:
     """Facts with the verdicts of ``card``; those about one number are one."""
-    verdicts = {} if card is None else {verdict.fact_id: verdict for verdict in card.verdicts}
-    found = []
-    for line in in_lines(facts):
-        fact = line.decided(verdicts)
-        verdict = verdicts.get(fact.id)
-        known = verdict.probability if verdict is not None else None
-        found.append(
-            FactStatus(
-                id=fact.id,
-                says=line.fact.statement,
-                state=verdict.state if verdict is not None else None,
-                probability=None if known is None else round(known, 4),
-                reason=verdict.reason
-                if verdict is not None and verdict.state == "unscored"
-                else None,
-            )
+    return tuple(
+        FactStatus(
+            id=fact.id,
+            says=line.fact.statement,
+            state=None if verdict is None else verdict.state,
+            probability=None
+            if verdict is None or verdict.probability is None
+            else round(verdict.probability, 4),
+            reason=verdict.reason if verdict and verdict.state == "unscored" else None,
         )
-    return tuple(found)
+        for line, fact, verdict in decided_lines(facts, card)
+    )
 
 
 def reply(
@@ -416,13 +417,6 @@ def _chosen(result: RunResult, round: int | None) -> RoundRecord | None:
             return record
     known = ", ".join(str(record.round) for record in result.rounds) or "none yet"
     raise LookupError(f"the run has no round {round}: there are {known}")
-
-
-def _missing(result: RunResult, card: ScoreCard | None) -> SceneGraph | None:
-    """Return what ``card`` did not find of the scene; None if it is older than an edit."""
-    if card is None or {v.fact_id for v in card.verdicts} != {f.id for f in result.facts}:
-        return None
-    return missing_graph(result.scene, result.facts, card.verdicts) or None
 
 
 def _next(run: Run) -> str:

@@ -198,36 +198,31 @@ class _Server(MCPServer[AgentSessions]):
 
 
 def _offered_tools() -> list[_Offered]:
+    offered: list[tuple[str, str, Scope, Use, type[Arguments], Any]] = []
+    for use, title, scope in _TOOLS:
+        hints = get_type_hints(use, include_extras=True)
+        gives = get_args(hints["return"])[1]
+        offered.append((use.__name__, title, scope, use, hints["given"], gives))
+    for name, use in tools.DIRECTOR_TOOLS.items():
+        title, takes = name.replace("_", " ").capitalize(), tools.arguments_of(name)
+        offered.append((name, title, "refine", use, takes, ToolResult))
     found = []
     # The first tool with a kind of reply describes it whole.
     described: set[Any] = set()
-    for use, title, scope in _TOOLS:
-        hints = get_type_hints(use, include_extras=True)
-        takes, gives = hints["given"], get_args(hints["return"])[1]
-        found.append(_offer(use.__name__, title, takes, scope, use, gives, gives in described))
+    for name, title, scope, use, takes, gives in offered:
+        listing = Tool(
+            name=name,
+            title=title,
+            description=tools.about(takes),
+            input_schema=input_schema(takes),
+            output_schema=output_schema(gives, brief=gives in described),
+            annotations=ToolAnnotations(
+                read_only_hint=scope != "refine", destructive_hint=False, open_world_hint=False
+            ),
+        )
         described.add(gives)
-    for name, directing in tools.DIRECTOR_TOOLS.items():
-        title, takes = name.replace("_", " ").capitalize(), tools.arguments_of(name)
-        brief = ToolResult in described
-        found.append(_offer(name, title, takes, "refine", directing, ToolResult, brief))
-        described.add(ToolResult)
+        found.append(_Offered(listing, takes, scope, use))
     return found
-
-
-def _offer(
-    name: str, title: str, takes: type[Arguments], scope: Scope, use: Use, gives: Any, brief: bool
-) -> _Offered:
-    listing = Tool(
-        name=name,
-        title=title,
-        description=tools.about(takes),
-        input_schema=input_schema(takes),
-        output_schema=output_schema(gives, brief=brief),
-        annotations=ToolAnnotations(
-            read_only_hint=scope != "refine", destructive_hint=False, open_world_hint=False
-        ),
-    )
-    return _Offered(listing, takes, scope, use)
 
 
 def _unpacked(takes: type[Arguments], arguments: Mapping[str, Any]) -> dict[str, Any]:

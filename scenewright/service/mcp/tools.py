@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any
 
 from mcp.types import CallToolResult, Resource, TextContent
@@ -20,7 +19,7 @@ from PIL import Image
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.director_record import ACCEPT
 from scenewright.runs.folder import EVENTS
-from scenewright.runs.report.record import read_run
+from scenewright.runs.record import read_run
 from scenewright.runs.report.render import render_run
 from scenewright.service.api.images import image_bytes
 from scenewright.service.api.parse import parsed
@@ -34,7 +33,8 @@ from scenewright.service.core.schemas import (
 )
 from scenewright.service.core.service import reading
 from scenewright.service.core.store import Run
-from scenewright.service.mcp.agent_sessions import AgentToolCall, Reply, is_agents
+from scenewright.service.mcp.agent_chat import AgentToolCall, ToolReply
+from scenewright.service.mcp.agent_sessions import is_agents
 from scenewright.service.mcp.arguments import (
     CancelRun,
     Directed,
@@ -111,15 +111,15 @@ async def image_file(call: Call, run: str, image: str) -> bytes:
 
 async def run_page(call: Call, run: str) -> str:
     """Return a run of the caller as a page; ``NotFound`` if there is none."""
-    found = await call.run(run)
-    return await asyncio.to_thread(_page, found.id, await call.service.artifacts.whole(found.id))
+    folder = await call.service.artifacts.whole((await call.run(run)).id)
 
+    def render() -> str:
+        if not (folder / EVENTS).is_file():
+            raise NotFound("the run has not begun: there is no page of it yet")
+        with reading(run):
+            return render_run(read_run(folder))
 
-def _page(run: str, folder: Path) -> str:
-    if not (folder / EVENTS).is_file():
-        raise NotFound("the run has not begun: there is no page of it yet")
-    with reading(run):
-        return render_run(read_run(folder))
+    return await asyncio.to_thread(render)
 
 
 _DATA = re.compile(r"data:[\w.+/-]*(?:;[\w=.-]+)*;base64,", re.ASCII)
@@ -139,7 +139,7 @@ async def get_run(call: Call, given: GetRun) -> Annotated[CallToolResult, RunSta
     if session is not None:
         try:
             async with asyncio.timeout(given.wait_seconds):
-                await session.quiet()
+                await session.wait_for_call()
         except TimeoutError:
             pass
         run = await call.run(run.id)
@@ -259,23 +259,13 @@ async def open_scene(call: Call, given: OpenScene) -> Annotated[CallToolResult, 
     if result is None:
         raise Unavailable(f"the run {run.id} was closed before it began: call open_scene again")
     asked = RefinementRequest.model_validate(run.request)
-    budget = asked.budget
     opened = OpenedRun(
         run=run.id,
         status=(await call.run(run.id)).status,
         facts=fact_statuses(result.facts, None),
         warnings=(*await call.service.warnings(run, result), *result.reporting.notes),
         doubts=result.scene.doubts,
-        limits={
-            "rounds": asked.rounds,
-            "images": budget.images,
-            "work": budget.work,
-            "judge_calls": budget.judge_calls,
-            "tool_calls": budget.tool_calls,
-            "usd": budget.usd,
-            "seconds": budget.seconds,
-            "tokens": budget.tokens,
-        },
+        limits={"rounds": asked.rounds, **dict(asked.budget)},
         next=f"call generate_image with run {run.id!r}",
         page=page_uri(run.id),
     )
@@ -292,7 +282,7 @@ async def _direct(name: str, call: Call, given: Directed) -> CallToolResult:
         name,
         given.model_dump(mode="json", exclude=set(Directed.model_fields), exclude_unset=True),
     )
-    session = await call.sessions.at(call.identity, run.id)
+    session = await call.sessions.get_or_open(call.identity, run.id)
     watching = asyncio.create_task(
         watch(call.service, call.identity, run, call.report, given.wait_seconds)
     )
@@ -333,7 +323,7 @@ async def _over(call: Call, run: Run, name: str, data: dict[str, Any]) -> CallTo
     return reply(told, await call.preview(result), links_of(result))
 
 
-def _data(said: Reply) -> dict[str, Any]:
+def _data(said: ToolReply) -> dict[str, Any]:
     try:
         found = json.loads(said.text)
     except ValueError:

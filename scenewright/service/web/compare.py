@@ -6,8 +6,8 @@ They are two rounds of one run, or rounds of two runs whose facts are matched by
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
@@ -15,10 +15,10 @@ from fastapi.responses import RedirectResponse
 
 from scenewright.core.facts import Fact
 from scenewright.core.vocabulary import canonical, canonical_key
+from scenewright.runs.record import Round, RunRecord, Shown
 from scenewright.runs.report import words
 from scenewright.runs.report.content import title_parts
-from scenewright.runs.report.parts import Picture
-from scenewright.runs.report.record import RoundView, RunView, Shown
+from scenewright.runs.report.pictures import Picture
 from scenewright.service.api.common import Core, Reader, RunId
 from scenewright.service.core.aside import size_of_request
 from scenewright.service.core.errors import Conflict, NotFound
@@ -37,29 +37,35 @@ class Side:
     """One of the two pictures."""
 
     name: str
-    """How the page calls it: ``Round 2``, or ``First run``."""
-    run: str
-    """Id of its run."""
-    index: int
+    """Its name on the page: ``Round 2``, or ``First run``."""
+    run: Run
+    """Its run."""
+    view: RunRecord
+    """The record of its run."""
+    shown: Round
     """Its round."""
-    kept: int | None
-    """The kept round of its run."""
-    rounds: tuple[RoundView, ...]
-    """Rounds of its run that have a picture."""
-    picture: Picture | None
-    """The picture; none if its file is not there."""
-    alt: str
-    """What a reader who cannot see it should know."""
-    score: float | None
-    """SGScore by the judges of the loop."""
     sentence: tuple[tuple[str, str], ...]
-    """What was asked, in parts, each with why it is not drawn or not checked; empty where it is."""
-    unfinished: bool
-    """Whether its run may still draw further rounds."""
-    asked: str = ""
-    """Of one of two runs: its profile, and its seed where the two differ."""
-    about: str = ""
-    """Of one of two runs: what tells it from the other, its sentence first."""
+    """The sentence in parts, each with why it is not drawn or not checked; empty where it is."""
+
+    @property
+    def picture(self) -> Picture | None:
+        """The picture; none if its file is not there."""
+        return picture_of(self.view, self.shown)
+
+    @property
+    def alt(self) -> str:
+        """Text for a reader who cannot see it."""
+        return alt_of(self.view, self.shown)
+
+    @property
+    def text(self) -> str:
+        """Its sentence."""
+        return " ".join("".join(text for text, _ in self.sentence).split())
+
+    def asked(self, name: str) -> str:
+        """Return a field of the run's request; a dash where it has none."""
+        value = self.run.request.get(name)
+        return "–" if value is None or value == "" else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,36 +80,6 @@ class Compared:
     """Its state in the first picture."""
     after: Shown
     """Its state in the second."""
-
-
-@dataclass(frozen=True, slots=True)
-class Same:
-    """Facts that stand alike in both pictures."""
-
-    state: Shown
-    """Their state."""
-    facts: tuple[Fact, ...]
-    """In their order."""
-
-
-@dataclass(frozen=True, slots=True)
-class OneSided:
-    """Facts that only one of the runs asks."""
-
-    name: str
-    """Name of its side."""
-    facts: tuple[tuple[Fact, Shown], ...]
-    """Each with its state, in their order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One line about both runs."""
-
-    label: str
-    """What it is."""
-    values: tuple[str, str]
-    """That of the first run and that of the second."""
 
 
 @router.get("/runs/{run_id}/compare")
@@ -133,102 +109,110 @@ async def compared(
             f"the run to compare with, {other!r}, is not there: choose another one from the list "
             "of your runs"
         ) from error
-    views = [await seen(service, one, lambda view, _: view) for one in (run, second)]
+    runs = [(one, await seen(service, one, lambda view, _: view)) for one in (run, second)]
     size = max(size_of_request(one.request) for one in (run, second))
-    return await service.aside.compute(
-        size, _runs_page, request, (run, second), (views[0], views[1]), (a, b)
-    )
+    return await service.aside.compute(size, _runs_page, request, runs, (a, b))
 
 
 def _rounds_page(
-    request: Request, run: Run, view: RunView, a: int | None, b: int | None
+    request: Request, run: Run, view: RunRecord, a: int | None, b: int | None
 ) -> Response:
-    drawn = _drawn(view)
-    if len(drawn) < 2:
+    if len(view.drawn) < 2:
         raise Conflict("the run has fewer than two pictures: wait for its second round")
-    first = _chosen(drawn, a, drawn[0])
-    kept = view.best if view.best in drawn and view.best is not first else drawn[-1]
-    second = _chosen(drawn, b, kept)
+    first = _chosen(view, a, view.drawn[0])
+    kept = view.best if view.best in view.drawn and view.best is not first else view.drawn[-1]
+    second = _chosen(view, b, kept)
     facts = [
         Compared(fact, fact, first.state(fact.id), second.state(fact.id)) for fact in view.facts
     ]
-    sides = tuple(_side(run, view, one, f"Round {one.index}") for one in (first, second))
-    return _page(request, sides, facts, line=_rounds_line(facts, first, second))
+    sides = tuple(
+        Side(f"Round {r.index}", run, view, r, title_parts(view, r)) for r in (first, second)
+    )
+    won, lost, other = _counts(facts)
+    if first is second:
+        line = "Both are the same round: choose another one to compare it with."
+    elif not won and not lost and not other:
+        line = "The judges see the same facts in both pictures."
+    else:
+        line = (
+            f"{words.count(won, 'fact')} won and {lost} lost "
+            f"from round {first.index} to round {second.index}."
+        )
+    return _page(request, sides, facts, line=line)
 
 
 def _runs_page(
     request: Request,
-    runs: tuple[Run, Run],
-    views: tuple[RunView, RunView],
+    runs: Sequence[tuple[Run, RunRecord]],
     numbers: tuple[int | None, int | None],
 ) -> Response:
-    chosen = []
-    for name, run, view, number in zip(("first", "second"), runs, views, numbers, strict=True):
-        drawn = _drawn(view)
-        if not drawn:
+    sides = []
+    for name, (run, view), number in zip(("First", "Second"), runs, numbers, strict=True):
+        if not view.drawn:
             ended = "it ended without one" if run.status in ENDED else "wait for its first round"
             raise Conflict(
-                f"the {name} run, “{words.shorten(run.title, 80)}”, has no picture: {ended}, or "
-                "choose another run"
+                f"the {name.lower()} run, “{words.shorten(run.title, 80)}”, has no picture: "
+                f"{ended}, or choose another run"
             )
-        chosen.append(_chosen(drawn, number, view.best if view.best in drawn else drawn[-1]))
-    first, second = chosen
-    pairs, rests = matched(views[0].facts, views[1].facts)
+        default = view.best if view.best in view.drawn else view.drawn[-1]
+        shown = _chosen(view, number, default)
+        sides.append(Side(f"{name} run", run, view, shown, title_parts(view, shown)))
+    first, second = (side.shown for side in sides)
+    pairs, rests = matched(*(side.view.facts for side in sides))
     facts = [Compared(one, two, first.state(one.id), second.state(two.id)) for one, two in pairs]
-    names = ("First run", "Second run")
-    sides = _named(runs, tuple(map(_side, runs, views, chosen, names)))
-    alone = tuple(
-        OneSided(name, tuple((fact, r.state(fact.id)) for fact in rest))
-        for name, r, rest in zip(names, chosen, rests, strict=True)
+    alone = [
+        (side.name, [(fact, side.shown.state(fact.id)) for fact in rest])
+        for side, rest in zip(sides, rests, strict=True)
         if rest
-    )
+    ]
+    asked = [
+        ", ".join(
+            value if name == "profile" else f"{name} {value}"
+            for name in ("profile", "strategy", "seed")
+            if (value := side.asked(name)) != "–"
+            and (name == "profile" or len({one.asked(name) for one in sides}) > 1)
+        )
+        for side in sides
+    ]
+    alike = sides[0].text == sides[1].text
     return _page(
         request,
         sides,
         facts,
-        line=f"{_more_line(chosen)} {_runs_line(facts, rests)}".strip(),
+        line=f"{_more_line(sides)} {_runs_line(facts, any(rests))}".strip(),
+        asked=asked,
+        about=[
+            said if alike else " · ".join(filter(None, (words.shorten(side.text, 80), said)))
+            for side, said in zip(sides, asked, strict=True)
+        ],
         alone=alone,
-        figures=_figures(runs, views, (first, second)),
-        notes=_notes(views, sides),
+        figures=_figures(sides),
+        notes=_notes(sides),
     )
 
 
 def _page(
-    request: Request,
-    sides: Sequence[Side],
-    facts: Sequence[Compared],
-    *,
-    line: str,
-    alone: Sequence[OneSided] = (),
-    figures: Sequence[Figure] = (),
-    notes: Sequence[str] = (),
+    request: Request, sides: Sequence[Side], facts: Sequence[Compared], **context: Any
 ) -> Response:
     first, second = sides
-    numbers = {"with": first.run, "a": second.index, "b": first.index}
+    numbers = {"with": first.run.id, "a": second.shown.index, "b": first.shown.index}
+    states: dict[Shown, list[Fact]] = {}
+    for one in facts:
+        if one.before == one.after:
+            states.setdefault(one.before, []).append(one.fact)
+    # Facts that fail come first.
+    order = sorted(states, key=lambda state: (state == "yes", list(words.MEANINGS).index(state)))
     return page(
         request,
         "compare.html.j2",
         sides=sides,
-        runs=first.run != second.run,
-        same_sentence=_text(first) == _text(second),
+        runs=first.run.id != second.run.id,
+        same_sentence=first.text == second.text,
         changes=[one for one in facts if one.before != one.after],
-        same=same_of(facts),
-        line=line,
-        alone=alone,
-        figures=figures,
-        notes=notes,
-        turned=f"/runs/{second.run}/compare?{urlencode(numbers)}",
+        same=[(state, states[state]) for state in order],
+        turned=f"/runs/{second.run.id}/compare?{urlencode(numbers)}",
+        **{"about": None, "alone": (), "figures": (), "notes": (), **context},
     )
-
-
-def same_of(facts: Sequence[Compared]) -> tuple[Same, ...]:
-    """Return the facts that stand alike in both pictures, by state, those that fail first."""
-    found: dict[Shown, list[Fact]] = {}
-    for one in facts:
-        if one.before == one.after:
-            found.setdefault(one.before, []).append(one.fact)
-    order = sorted(found, key=lambda state: (state == "yes", list(words.MEANINGS).index(state)))
-    return tuple(Same(state, tuple(found[state])) for state in order)
 
 
 def matched(
@@ -270,111 +254,45 @@ def _meaning(fact: Fact) -> Hashable:
     return (fact.kind, classes, key, (fact.value or "").casefold(), predicate)
 
 
-def _drawn(view: RunView) -> list[RoundView]:
-    return [r for r in view.rounds if r.candidate is not None]
-
-
-def _chosen(drawn: list[RoundView], index: int | None, default: RoundView | None) -> RoundView:
-    found = default if index is None else next((r for r in drawn if r.index == index), None)
+def _chosen(view: RunRecord, index: int | None, default: Round | None) -> Round:
+    found = default if index is None else next((r for r in view.drawn if r.index == index), None)
     if found is None:
-        numbers = ", ".join(str(r.index) for r in drawn)
+        numbers = ", ".join(str(r.index) for r in view.drawn)
         raise NotFound(f"round {index} has no picture: choose from rounds {numbers}")
     return found
 
 
-def _side(run: Run, view: RunView, shown: RoundView, name: str) -> Side:
-    return Side(
-        name=name,
-        run=run.id,
-        index=shown.index,
-        kept=None if view.best is None else view.best.index,
-        rounds=tuple(_drawn(view)),
-        picture=picture_of(view, shown),
-        alt=alt_of(view, shown),
-        score=shown.score("loop"),
-        sentence=title_parts(view, shown),
-        unfinished=run.status not in ENDED,
-    )
-
-
-def _text(side: Side) -> str:
-    return " ".join("".join(text for text, _ in side.sentence).split())
-
-
-def _named(runs: tuple[Run, Run], sides: tuple[Side, ...]) -> tuple[Side, ...]:
-    """Return the sides of two runs with what tells them apart."""
-    asked = [
-        ", ".join(
-            value if name == "profile" else f"{name} {value}"
-            for name in ("profile", "strategy", "seed")
-            if (value := _asked(run, name)) != "–"
-            and (name == "profile" or len({_asked(one, name) for one in runs}) > 1)
-        )
-        for run in runs
-    ]
-    alike = len({_text(side) for side in sides}) == 1
-    return tuple(
-        replace(
-            side,
-            asked=said,
-            about=said if alike else " · ".join(filter(None, (_shortened(side), said))),
-        )
-        for side, said in zip(sides, asked, strict=True)
-    )
-
-
-def _shortened(side: Side) -> str:
-    return words.shorten(_text(side), 80)
-
-
-def _more_line(chosen: Sequence[RoundView]) -> str:
+def _more_line(sides: Sequence[Side]) -> str:
     """Return which of two runs' pictures holds more of its facts; empty where one is unjudged."""
-    cards = [r.cards.get("loop") for r in chosen]
-    held = [
-        (sum(v.state == "yes" for v in card.stated), len(card.stated)) if card is not None else None
-        for card in cards
-    ]
-    if held[0] is None or held[1] is None or not (held[0][1] and held[1][1]):
-        return ""
-    (one, all_one), (two, all_two) = held[0], held[1]
-    if one * all_two == two * all_one:
-        both = f"{one} of {all_one}"
-        both += "" if held[0] == held[1] else f" and {two} of {all_two}"
-        return f"Both runs hold as many facts: {both}."
+    held = []
+    for side in sides:
+        card = side.shown.cards.get("loop")
+        if card is None or not card.stated:
+            return ""
+        held.append((sum(verdict.state == "yes" for verdict in card.stated), len(card.stated)))
+    (one, all_one), (two, all_two) = held
     shares = [f"{one} of {all_one}", f"{two} of {all_two}"]
+    if one * all_two == two * all_one:
+        return f"Both runs hold as many facts: {' and '.join(dict.fromkeys(shares))}."
     first = one * all_two > two * all_one
     more, less = shares if first else shares[::-1]
-    name = "first" if first else "second"
-    return f"The {name} run holds more facts: {more} against {less}."
+    return f"The {'first' if first else 'second'} run holds more facts: {more} against {less}."
 
 
-def _rounds_line(facts: Sequence[Compared], first: RoundView, second: RoundView) -> str:
-    if first is second:
-        return "Both are the same round: choose another one to compare it with."
-    won, lost, other = _counts(facts)
-    if not won and not lost and not other:
-        return "The judges see the same facts in both pictures."
-    return (
-        f"{words.count(won, 'fact')} won and {lost} lost "
-        f"from round {first.index} to round {second.index}."
-    )
-
-
-def _runs_line(facts: Sequence[Compared], rests: tuple[list[Fact], list[Fact]]) -> str:
+def _runs_line(facts: Sequence[Compared], more: bool) -> str:
+    """Return how the facts of two runs compare; ``more``: one of them asks further ones."""
     if not facts:
         return "The two runs ask for no fact in common."
     won, lost, other = _counts(facts)
-    asked = f"{words.count(len(facts), 'fact')} that both runs ask for"
-    if not any(rests):
+    if more:
+        asked = f"{words.count(len(facts), 'fact')} that both runs ask for"
+    else:
         asked = "one fact" if len(facts) == 1 else f"{len(facts)} facts"
     if not won and not lost and not other:
         verb = "is" if len(facts) == 1 else "are"
         return f"The {asked} {verb} judged alike in both pictures."
-    return f"Of the {asked}, {lost} {_holds(lost)} only in the first and {won} only in the second."
-
-
-def _holds(number: int) -> Literal["holds", "hold"]:
-    return "holds" if number == 1 else "hold"
+    hold = "holds" if lost == 1 else "hold"
+    return f"Of the {asked}, {lost} {hold} only in the first and {won} only in the second."
 
 
 def _counts(facts: Sequence[Compared]) -> tuple[int, int, int]:
@@ -385,42 +303,36 @@ def _counts(facts: Sequence[Compared]) -> tuple[int, int, int]:
     return won, lost, len(changes) - won - lost
 
 
-def _figures(
-    runs: tuple[Run, Run], views: tuple[RunView, RunView], chosen: tuple[RoundView, RoundView]
-) -> tuple[Figure, ...]:
+def _figures(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
     """Return the lines about both runs: how they were asked, their scores and what they took."""
-    lines = [
-        ("Profile", [_asked(run, "profile") for run in runs]),
-        ("Strategy", [_asked(run, "strategy") for run in runs]),
-        ("Seed", [_asked(run, "seed") for run in runs]),
-        ("Facts of the picture", [held_line(v, r) for v, r in zip(views, chosen, strict=True)]),
-        ("Score by the judges of the loop", [words.score(r.score("loop")) for r in chosen]),
-        ("Score by the judges of the report", [words.score(r.score("report")) for r in chosen]),
-        ("Rounds", [str(len(_drawn(view))) for view in views]),
-        ("Images drawn", [str(view.images) for view in views]),
-        ("Judge calls", [str(view.judge_calls) for view in views]),
-        ("Time", [words.duration(view.seconds) for view in views]),
-        ("Cost", [words.money(view.usd) for view in views]),
+    lines: list[tuple[str, Callable[[Side], str]]] = [
+        ("Profile", lambda side: side.asked("profile")),
+        ("Strategy", lambda side: side.asked("strategy")),
+        ("Seed", lambda side: side.asked("seed")),
+        ("Facts of the picture", lambda side: held_line(side.view, side.shown)),
+        ("Score by the judges of the loop", lambda side: words.score(side.shown.score("loop"))),
+        ("Score by the judges of the report", lambda side: words.score(side.shown.score("report"))),
+        ("Rounds", lambda side: str(len(side.view.drawn))),
+        ("Images drawn", lambda side: str(side.view.images)),
+        ("Judge calls", lambda side: str(side.view.judge_calls)),
+        ("Time", lambda side: words.duration(side.view.seconds)),
+        ("Cost", lambda side: words.money(side.view.usd)),
     ]
-    return tuple(Figure(label, (one, two)) for label, (one, two) in lines if {one, two} - {"–"})
+    figures = [(label, [value(side) for side in sides]) for label, value in lines]
+    return [(label, values) for label, values in figures if {*values} - {"–"}]
 
 
-def _asked(run: Run, name: str) -> str:
-    value = run.request.get(name)
-    return "–" if value is None or value == "" else str(value)
-
-
-def _notes(views: tuple[RunView, RunView], sides: Sequence[Side]) -> tuple[str, ...]:
+def _notes(sides: Sequence[Side]) -> list[str]:
     notes = [
         f"The {side.name.lower()} has not ended: reload the page for its further rounds."
         for side in sides
-        if side.unfinished
+        if side.run.status not in ENDED
     ]
-    first, second = (view.judges("loop") for view in views)
+    first, second = (side.view.judges("loop") for side in sides)
     if first != second:
         notes.append(
             "The two pictures were judged by different judges: part of a difference between their "
             f"scores may come from these ({', '.join(first) or 'none'} and "
             f"{', '.join(second) or 'none'})."
         )
-    return tuple(notes)
+    return notes

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -15,16 +14,17 @@ from markupsafe import Markup
 
 from scenewright.config.profiles import DIRECTOR
 from scenewright.config.settings import Settings
-from scenewright.core.facts import Fact, assign_verdicts
+from scenewright.core.facts import assign_verdicts
 from scenewright.core.questions import QuestionForm
 from scenewright.graphs.eventlog import LogError
 from scenewright.graphs.events import RunStarted
 from scenewright.runs.folder import EVENTS, RunError
+from scenewright.runs.record import Round, RunRecord, read_run, record_of
 from scenewright.runs.report import words
+from scenewright.runs.report.chart import draw_chart
 from scenewright.runs.report.content import KIND_NAMES, page_content
 from scenewright.runs.report.graph import Mark, draw_graph
-from scenewright.runs.report.parts import Picture, draw_chart, linked
-from scenewright.runs.report.record import RoundView, RunView, Shown, read_run, view_of
+from scenewright.runs.report.pictures import Picture, linked
 from scenewright.runs.report.render import render_run
 from scenewright.service.api.common import Core, Reader, Refiner, RunId
 from scenewright.service.core.aside import size_of_request
@@ -57,49 +57,10 @@ STATUS_NAMES: dict[Status, str] = {
     "failed": "Failed",
     "cancelled": "Cancelled",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class RunStatusView:
-    """Where a run stands, and what may be done with it."""
-
-    run: str
-    """Its id."""
-    status: Status
-    """Its status."""
-    name: str
-    """The status in a word."""
-    line: str
-    """What happens now, or why nothing does."""
-    wants: str
-    """What was asked of it and is not done yet: ``pause`` or ``cancel``; else empty."""
-    error: str | None
-    """What went wrong, and how to mend it."""
-    still: bool
-    """Whether it stands still until somebody goes on with it."""
-    events: int
-    """Events that the page shows: it listens for those that follow."""
-    rounds: int
-    """Rounds with a picture."""
-    actions: tuple[str, ...]
-    """What the person may do: ``pause``, ``edit``, ``resume``, ``cancel``."""
-    edits: bool
-    """Whether the run takes edits at all: the director's does not."""
-    ended: bool
-    """Whether it is finished, failed or cancelled."""
-    again: bool
-    """Whether the person may ask for a new run like it."""
-    instead: str
-    """Of a failed run: the profile that can draw its scene here; empty where none can."""
-    key: str
-    """Names what is asked for from this page, so that a form sent twice is one run."""
-    seed: int
-    """Another seed than the run's."""
-
-    @property
-    def commands(self) -> tuple[str, ...]:
-        """Commands that the error names."""
-        return words.commands_in(self.error or "")
+SCRIPT_FIELDS = (
+    "id", "kind", "statement", "state", "parents", "subject", "key", "value", "predicate", "target",
+)  # fmt: skip
+"""Fields of a fact as the script of the editing form needs them."""
 
 
 @router.get("/runs/{run_id}")
@@ -119,7 +80,7 @@ async def frozen(request: Request, run_id: RunId, service: Core, identity: Reade
     """Return the page as one file that needs nothing else, to be kept."""
     run = await service.run(identity, run_id)
 
-    def written(view: RunView, _: int) -> str:
+    def written(view: RunRecord, _: int) -> str:
         if not view.rounds:
             raise Conflict("the run has drawn nothing yet: wait for its first picture")
         if request.method == "HEAD":
@@ -180,7 +141,7 @@ async def editing(
     return await seen(service, run, lambda view, _: _form(request, run, view, base))
 
 
-def _form(request: Request, run: Run, view: RunView, base: int | None) -> HTMLResponse:
+def _form(request: Request, run: Run, view: RunRecord, base: int | None) -> HTMLResponse:
     judged = [r for r in view.rounds if r.candidate is not None and "loop" in r.cards]
     if not judged:
         raise Conflict("no picture of the run has been judged yet: wait for its first round")
@@ -189,6 +150,21 @@ def _form(request: Request, run: Run, view: RunView, base: int | None) -> HTMLRe
     if chosen is None:
         numbers = ", ".join(str(r.index) for r in judged)
         raise NotFound(f"round {base} has no judged picture: choose one of rounds {numbers}")
+    number = chosen.index
+    marks = {
+        fact.id: Mark(state := chosen.state(fact.id), words.MEANINGS[state], fact=fact.id)
+        for fact in view.facts
+    }
+    tells = assign_verdicts(view.facts, chosen.verdicts())
+    marks |= {fact: marks[shown] for fact, shown in tells.items()}
+    groups = [
+        (name, [fact for fact in view.facts if fact.kind == kind])
+        for kind, name in KIND_NAMES.items()
+    ]
+    facts = [
+        {n: chosen.state(fact.id) if n == "state" else getattr(fact, n) for n in SCRIPT_FIELDS}
+        for fact in view.facts
+    ]
     return page(
         request,
         "edit.html.j2",
@@ -198,9 +174,9 @@ def _form(request: Request, run: Run, view: RunView, base: int | None) -> HTMLRe
         rounds=judged,
         picture=picture_of(view, chosen),
         alt=alt_of(view, chosen),
-        groups=_choices(view, chosen),
-        drawing=Markup(_drawing(view, chosen)),
-        facts=json.dumps(_facts(view, chosen)),
+        groups=[group for group in groups if group[1]],
+        drawing=Markup(draw_graph(view.scene, view.facts, marks, f"Scene graph, round {number}")),
+        facts=json.dumps(facts),
         scene=view.scene.model_dump_json(),
     )
 
@@ -214,7 +190,7 @@ async def _live(
     refines = "refine" in identity.scopes
     instead = await _instead(service, run) if refines and run.status == "failed" else ""
 
-    def written(view: RunView, events: int) -> HTMLResponse:
+    def written(view: RunRecord, events: int) -> HTMLResponse:
         if request.method == "HEAD":
             return page(request, template)
         return page(
@@ -222,7 +198,8 @@ async def _live(
             template,
             page=page_content(view, show, True),
             chart=Markup(draw_chart(view)),
-            live=run_status_view(run, view, events, position, refines, instead),
+            events=events,
+            live=_live_context(run, view, position, refines, instead),
         )
 
     return await seen(service, run, written)
@@ -243,7 +220,7 @@ async def _instead(service: Service, run: Run) -> str:
     return "" if covered.nothing else MINIATURE
 
 
-async def seen(service: Service, run: Run, tell: Callable[[RunView, int], T]) -> T:
+async def seen(service: Service, run: Run, tell: Callable[[RunRecord, int], T]) -> T:
     """Return what ``tell`` makes of the view of the run's folder and the number of its events.
 
     A run that has not begun shows its scene and its questions. All is worked out aside: reading the
@@ -257,7 +234,7 @@ async def seen(service: Service, run: Run, tell: Callable[[RunView, int], T]) ->
     return await service.aside.compute(size_of_request(run.request), told)
 
 
-def _seen(run: Run, folder: Path, settings: Settings) -> tuple[RunView, int]:
+def _seen(run: Run, folder: Path, settings: Settings) -> tuple[RunRecord, int]:
     place, _ = read_lines(folder / EVENTS, None, 0)
     events = 0 if place is None else place[0]
     if events:
@@ -281,22 +258,21 @@ def _seen(run: Run, folder: Path, settings: Settings) -> tuple[RunView, int]:
         ),
         sentence=request.sentence or "",
     )
-    return view_of([begun], folder), events
+    return record_of([begun], folder), events
 
 
-def run_status_view(
-    run: Run,
-    view: RunView,
-    events: int,
-    position: int | None,
-    refines: bool,
-    instead: str = "",
-) -> RunStatusView:
-    """Where ``run`` stands; ``refines``: whether who looks may do something with it.
+def _live_context(
+    run: Run, view: RunRecord, position: int | None, refines: bool, instead: str
+) -> dict[str, Any]:
+    """Return the state of ``run`` and the actions that its page offers.
 
-    ``instead`` is the profile that is offered in place of its own.
+    ``refines``: whether the reader may change it; ``instead``: the profile offered in place of its
+    own.
     """
-    edits = not {DIRECTOR, AGENT}.intersection((run.request.get("strategy"), _strategy(view)))
+    options = view.config.get("options", view.config)
+    strategy = options.get("strategy") if isinstance(options, dict) else None
+    # A run that a director or an agent directs takes no edits.
+    edits = not {DIRECTOR, AGENT}.intersection((run.request.get("strategy"), strategy))
     judged = any("loop" in r.cards for r in view.rounds)
     possible: dict[Status, tuple[str, ...]] = {
         "queued": ("cancel",),
@@ -306,56 +282,46 @@ def run_status_view(
         "failed": ("resume", "edit"),
         "cancelled": ("resume", "edit"),
     }
-    actions = [
-        action
-        for action in possible[run.status]
-        if refines
-        and (edits or action not in ("edit", "pause"))
-        and (judged or action != "edit" or run.status == "running")
-    ]
-    return RunStatusView(
-        run=run.id,
-        status=run.status,
-        name=STATUS_NAMES[run.status],
-        line=words.begun(_line(run, view, position)),
-        wants=run.wants,
-        error=run.error,
-        still=run.status in STANDS_STILL,
-        events=events,
-        rounds=sum(r.candidate is not None for r in view.rounds),
-        actions=tuple(actions),
-        edits=edits,
-        ended=run.status in ENDED,
-        again=refines and run.status in STANDS_STILL,
-        instead=instead,
-        key=secrets.token_hex(12),
-        seed=secrets.randbelow(10**6) + 1,
-    )
+    return {
+        "run": run,
+        "name": STATUS_NAMES[run.status],
+        "line": words.begun(_status_line(run, view, position)),
+        "still": run.status in STANDS_STILL,
+        "ended": run.status in ENDED,
+        "actions": [
+            action
+            for action in possible[run.status]
+            if refines
+            and (edits or action not in ("edit", "pause"))
+            and (judged or action != "edit" or run.status == "running")
+        ],
+        "again": refines and run.status in STANDS_STILL,
+        "instead": instead,
+        "commands": words.commands_in(run.error or ""),
+        # A form that is sent twice is one run.
+        "key": secrets.token_hex(12),
+        "seed": secrets.randbelow(10**6) + 1,
+    }
 
 
-def _strategy(view: RunView) -> str:
-    options = view.config.get("options", view.config)
-    return str(options.get("strategy", "")) if isinstance(options, dict) else ""
-
-
-def _line(run: Run, view: RunView, position: int | None) -> str:
+def _status_line(run: Run, view: RunRecord, position: int | None) -> str:
     if run.status == "queued":
         return f"{words.count(position, 'run')} before it" if position else "it is next"
     if run.status == "running":
-        told = stage_of(view)
+        stage = stage_of(view)
         if run.wants == "pause":
-            return f"{told}; it pauses before the next round"
-        return f"{told}; it stops now" if run.wants == "cancel" else told
+            return f"{stage}; it pauses before the next round"
+        return f"{stage}; it stops now" if run.wants == "cancel" else stage
     if run.status == "paused":
         return "it waits for you: correct what you see, or go on"
     if run.status == "finished":
         return words.stop_line(view)
-    if not any(r.candidate is not None for r in view.rounds):
+    if not view.drawn:
         return "nothing has been drawn; it can go on"
     return "what was drawn is kept, and it can go on"
 
 
-def stage_of(view: RunView) -> str:
+def stage_of(view: RunRecord) -> str:
     """Return in words what a running run does now."""
     if not view.rounds:
         return "writing the prompt"
@@ -374,7 +340,7 @@ def stage_of(view: RunView) -> str:
     return name + "deciding what comes next"
 
 
-def picture_of(view: RunView, shown: RoundView) -> Picture | None:
+def picture_of(view: RunRecord, shown: Round) -> Picture | None:
     """Return the candidate of a round by its address; none if its file is not there."""
     if shown.candidate is None:
         return None
@@ -382,58 +348,11 @@ def picture_of(view: RunView, shown: RoundView) -> Picture | None:
     return show(view.image_path(shown.candidate.image), 512)
 
 
-def alt_of(view: RunView, shown: RoundView) -> str:
+def alt_of(view: RunRecord, shown: Round) -> str:
     """Return the alternative text of a round's candidate."""
     return f"Round {shown.index}: {words.scene_words(view.scene)}. {held_line(view, shown)}."
 
 
-def held_line(view: RunView, shown: RoundView) -> str:
+def held_line(view: RunRecord, shown: Round) -> str:
     """Return how many facts hold in a round's candidate."""
     return words.verdict_line(shown.cards.get("loop"), view.asked(shown.index).scene)
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One fact as a person may correct it."""
-
-    fact: Fact
-    """The fact."""
-    state: Shown
-    """What the panel said."""
-
-
-def _choices(view: RunView, chosen: RoundView) -> list[tuple[str, list[Choice]]]:
-    groups = [
-        (name, [Choice(f, chosen.state(f.id)) for f in view.facts if f.kind == kind])
-        for kind, name in KIND_NAMES.items()
-    ]
-    return [(name, choices) for name, choices in groups if choices]
-
-
-def _facts(view: RunView, chosen: RoundView) -> list[dict[str, object]]:
-    """Return the facts as the page's script needs them."""
-    return [
-        {
-            "id": fact.id,
-            "kind": fact.kind,
-            "statement": fact.statement,
-            "state": chosen.state(fact.id),
-            "parents": fact.parents,
-            "subject": fact.subject,
-            "key": fact.key,
-            "value": fact.value,
-            "predicate": fact.predicate,
-            "target": fact.target,
-        }
-        for fact in view.facts
-    ]
-
-
-def _drawing(view: RunView, chosen: RoundView) -> str:
-    marks = {
-        fact.id: Mark(state := chosen.state(fact.id), words.MEANINGS[state], fact=fact.id)
-        for fact in view.facts
-    }
-    tells = assign_verdicts(view.facts, chosen.verdicts())
-    marks |= {mine: marks[told] for mine, told in tells.items()}
-    return draw_graph(view.scene, view.facts, marks, f"Scene graph, round {chosen.index}")

@@ -11,6 +11,7 @@ from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 
+from scenewright.config.options import MAX_TEXT
 from scenewright.core.intent import Intent
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
@@ -28,7 +29,7 @@ from scenewright.service.core.requests import (
     sentence,
     sentence_of,
 )
-from scenewright.service.core.schemas import MAX_TEXT, RefinementRequest
+from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.web.rendering import PageRoute, page
 from scenewright.service.web.run_page import asked_again

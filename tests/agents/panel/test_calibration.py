@@ -242,14 +242,14 @@ def test_a_calibrated_panel_weighs_judges_by_what_they_are_worth() -> None:
 def test_panels_are_measured_as_they_judge() -> None:
     found = measured(panel=Panel("calibrated"), panels=[("good",), ("eager", "good")])
     assert [entry.judges for entry in found.panels] == [("good",), ("eager", "good")]
-    both = found.panel(["good", "eager"], Panel("calibrated"))
+    both = Panel("calibrated", calibration=found).measured(["good", "eager"])
     assert both is not None
-    alone = found.panel(["good"], Panel("calibrated"))
+    alone = Panel("calibrated", calibration=found).measured(["good"])
     assert alone is not None
     assert both.kinds["all"].youden >= alone.kinds["all"].youden - 0.02
-    assert found.panel(["good"], Panel()) is None
+    assert Panel(calibration=found).measured(["good"]) is None
     default = measured()
-    one = default.panel(["good"], Panel())
+    one = Panel(calibration=default).measured(["good"])
     assert one is not None
     judge = default.judge("good").kinds["all"]
     assert (one.kinds["all"].sensitivity, one.kinds["all"].specificity) == (

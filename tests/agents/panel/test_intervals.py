@@ -11,7 +11,14 @@ from scenewright.agents.panel import intervals
 from scenewright.agents.panel.intervals import score_intervals
 from scenewright.agents.panel.panel import Panel
 from scenewright.config.profiles import Aggregation
-from scenewright.core.facts import Answer, Fact, FactError, ScoreCard, ScoreIntervals, settled
+from scenewright.core.facts import (
+    Answer,
+    Fact,
+    FactError,
+    ScoreCard,
+    ScoreIntervals,
+    resolve_verdicts,
+)
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of
 
@@ -62,7 +69,7 @@ def plain_bootstrap(given: dict[str, list[Answer]], panel: Panel, n: int) -> dic
             f"{at}": [a.model_copy(update={"judge_id": f"{at}"}) for a in given[judges[j]]]
             for at, j in enumerate(drawn)
         }
-        verdicts = settled(FACTS, {v.fact_id: v for v in panel.verdicts(FACTS, renamed)})
+        verdicts = resolve_verdicts(FACTS, {v.fact_id: v for v in panel.verdicts(FACTS, renamed)})
         facts = []
         for of_kind in kinds.values():
             for place, at in enumerate(rng.integers(len(of_kind), size=len(of_kind))):
@@ -174,7 +181,7 @@ def test_what_was_never_asked_is_unknown_to_judges_who_find_its_object() -> None
 def test_a_fact_that_the_drawn_judges_did_not_answer_keeps_the_verdict() -> None:
     given = {"a": [said("a", TABLE, 0.9), said("a", BALL, 0.9)], "b": [said("b", TABLE, 0.9)]}
     panel = Panel()
-    verdicts = panel.verdicts((BALL, TABLE), given, left_out="unasked")
+    verdicts = panel.verdicts((BALL, TABLE), given, missing_means="unasked")
     assert score_intervals((BALL, TABLE), given, verdicts, panel).objects == (1.0, 1.0)
 
 

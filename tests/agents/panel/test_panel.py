@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.agents.panel.aggregation import dawid_skene, disagreement
-from scenewright.agents.panel.panel import Panel, check_apart, next_wave, void_verdicts
+from scenewright.agents.panel.independence import check_independence
+from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
 from scenewright.agents.panel.rates import CalibrationError
 from scenewright.config.profiles import SettingsError
 from scenewright.core.facts import Answer, Fact, FactError, ScoreCard, Verdict
@@ -223,7 +224,7 @@ def test_a_calibrated_panel_without_calibration_says_what_it_needs() -> None:
 def test_a_judge_that_was_not_asked_is_not_counted() -> None:
     given = {"a": [said("a", BALL, 0.9)], "b": []}
     (asked,) = Panel().verdicts((BALL,), given)
-    (unasked,) = Panel().verdicts((BALL,), given, left_out="unasked")
+    (unasked,) = Panel().verdicts((BALL,), given, missing_means="unasked")
     assert (asked.n_unscored, unasked.n_unscored) == (1, 0)
     assert unasked.probability == asked.probability
 
@@ -235,12 +236,12 @@ def test_one_model_cannot_judge_twice_whatever_its_names() -> None:
             return "the same weights"
 
     a, b, other = Alias("a"), Alias("b"), ScriptedJudge("c")
-    check_apart([a, other], [ScriptedJudge("d")])
+    check_independence([a, other], [ScriptedJudge("d")])
     with pytest.raises(
         SettingsError, match=r"scripted:a and scripted:b are the same model.*double"
     ):
-        check_apart([a, other, b])
+        check_independence([a, other, b])
     with pytest.raises(SettingsError, match="cannot both steer the loop and report"):
-        check_apart([a, other], [b])
+        check_independence([a, other], [b])
     with pytest.raises(SettingsError, match="double"):
-        check_apart([other], [a, b])
+        check_independence([other], [a, b])

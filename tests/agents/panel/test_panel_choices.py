@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from scenewright.agents.panel.answer_arrays import answer_arrays, two_way_probability
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.agents.panel.cascade import unsure_facts
 from scenewright.agents.panel.intervals import card_correction, score_intervals
-from scenewright.agents.panel.panel import AGGREGATIONS, Panel, ballots, lead_of
+from scenewright.agents.panel.panel import AGGREGATIONS, Panel
 from scenewright.config.profiles import CascadeSpec
 from scenewright.core.answers import UNNAMED, shares_of
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict
@@ -79,8 +82,11 @@ def panel(aggregation: str, *, of: str = "ab") -> Panel:
     if aggregation not in ("calibrated", "stacked"):
         return plain
     known = [one for one in labelled() if one.judge_id in of]
-    return plain.with_calibration(
-        calibrate(known, judges={judge: judge for judge in of}, about="test", panel=plain)
+    return replace(
+        plain,
+        calibration=calibrate(
+            known, judges={judge: judge for judge in of}, about="test", panel=plain
+        ),
     )
 
 
@@ -176,19 +182,21 @@ def test_a_distribution_must_be_one() -> None:
             Answer(fact_id="r", judge_id="a", state="yes", choice="on", distribution=shares)
 
 
-def test_lead_is_above_half_where_the_choice_is_right() -> None:
-    assert lead_of(FACT, told("a", (0.3, 0.25, 0.25, 0.2))) == pytest.approx(0.3 / 0.55)
-    assert lead_of(FACT, told("a", (0.3, 0.4, 0.2, 0.1))) == pytest.approx(0.3 / 0.7)
-    assert lead_of(FACT, chose("a", "under")) is None
+def test_two_way_probability_is_above_half_where_the_choice_is_right() -> None:
+    assert two_way_probability(FACT, told("a", (0.3, 0.25, 0.25, 0.2))) == pytest.approx(0.3 / 0.55)
+    assert two_way_probability(FACT, told("a", (0.3, 0.4, 0.2, 0.1))) == pytest.approx(0.3 / 0.7)
+    assert two_way_probability(FACT, chose("a", "under")) is None
     yes = Answer(fact_id=BINARY.id, judge_id="a", state="yes", probability=0.8)
-    assert lead_of(BINARY, yes) == 0.8
+    assert two_way_probability(BINARY, yes) == 0.8
 
 
-def test_ballots_of_a_yes_no_have_no_rivals() -> None:
-    said = ballots([BINARY, FACT], {"a": {FACT.id: told("a", (0.45, 0.3, 0.15, 0.1))}})
+def test_arrays_of_a_yes_no_have_no_rivals() -> None:
+    said = answer_arrays([BINARY, FACT], {"a": {FACT.id: told("a", (0.45, 0.3, 0.15, 0.1))}})
     assert said.choices.tolist() == [False, True]
     assert np.isnan(said.values[0]).all()
-    assert [said.names[row] for row in np.flatnonzero(said.of == 1)] == list(OPTIONS[1:])
+    assert [
+        said.rival_names[row] for row in np.flatnonzero(said.rival_facts == 1).tolist()
+    ] == list(OPTIONS[1:])
 
 
 def test_a_cascade_asks_on_where_two_options_are_near() -> None:
@@ -217,7 +225,7 @@ def test_rates_are_those_of_the_choices() -> None:
     rates = measured.judge("a").rates("relation")
     assert rates.sensitivity > 0.8
     assert rates.specificity > 0.7
-    alone = measured.panel(["a"], Panel())
+    alone = Panel(calibration=measured).measured(["a"])
     assert alone is not None
     assert alone.rates("relation").sensitivity == pytest.approx(rates.sensitivity)
     assert alone.choices == "pooled"
@@ -234,5 +242,5 @@ def test_a_panel_measured_by_the_old_rule_corrects_nothing() -> None:
     )
     verdict = Panel().verdict(FACT, [told("a", (0.45, 0.3, 0.15, 0.1))])
     card = ScoreCard.of([FACT], [verdict])
-    assert card_correction(card, Panel().with_calibration(measured), ["a"]) is not None
-    assert card_correction(card, Panel().with_calibration(old), ["a"]) is None
+    assert card_correction(card, Panel(calibration=measured), ["a"]) is not None
+    assert card_correction(card, Panel(calibration=old), ["a"]) is None

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from scenewright.agents.panel.aggregation import cohen_kappa, krippendorff_alpha
+from scenewright.agents.panel.aggregation import cohen_kappa
 from scenewright.evals.human_ratings.agreement import alpha, cohen, fleiss, sameness
 from scenewright.evals.statistics.figures import Bootstrap
+from tests.evals.krippendorff import krippendorff_alpha
 
 NAN = float("nan")
 few = settings(max_examples=60, deadline=None)

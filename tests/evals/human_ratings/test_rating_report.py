@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import kendalltau, spearmanr
 
-from scenewright.agents.panel.aggregation import krippendorff_alpha
 from scenewright.evals.human_ratings.comparison import confusion, machine_of
 from scenewright.evals.human_ratings.report import RatingReport, rating_report, write_report
 from scenewright.evals.human_ratings.study import TIE, RatingError, StudyFolder
@@ -28,6 +27,7 @@ from scenewright.evals.statistics.figures import Bootstrap, correlate
 from scenewright.evals.store.results import Results
 from tests.evals.human_ratings.rated import ARMS, evaluation, rows_of, study_in
 from tests.evals.human_ratings.rating_client import begin, client, press
+from tests.evals.krippendorff import krippendorff_alpha
 
 ABC = ("a", "b", "c")
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"

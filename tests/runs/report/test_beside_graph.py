@@ -17,13 +17,13 @@ from scenewright.core.facts import Fact, ScoreCard, Verdict
 from scenewright.core.intent import Count, Doubt, Exclusion, Global, Intent, Passage
 from scenewright.core.questions import QuestionForm
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.events import Composed
+from scenewright.graphs.events import Composed, Judged
 from scenewright.graphs.run_status import RequestedScene
-from scenewright.runs.records import load_run
+from scenewright.runs.record import RunRecord, read_run, record_of
 from scenewright.runs.report.content import page_content, title_parts
-from scenewright.runs.report.record import RunView, read_run, view_of
 from scenewright.runs.report.render import render_run
 from scenewright.runs.report.words import changes_line, outcome_line, stop_line, verdict_line
+from scenewright.runs.result import load_run
 from scenewright.service.mcp.replies import fact_statuses
 from tests.runs.report.sample import kitchen, write_sample
 
@@ -91,30 +91,35 @@ def test_the_verdict_says_what_nobody_checked() -> None:
     )
 
 
-def view_with(folder: Path, cards: ScoreCard, scene: SceneGraph = SCENE) -> RunView:
+def view_with(folder: Path, cards: ScoreCard, scene: SceneGraph = SCENE) -> RunRecord:
     """Return a finished run of ``scene`` whose kept picture has these cards."""
     write_sample(folder, rounds=1)
     view = read_run(folder)
     assert view.finished is not None
     (kept,) = view.rounds
-    kept.cards["loop"] = cards
-    composed = next(event for event in kept.words if isinstance(event, Composed))
-    changed = composed.model_copy(update={"lost": (LOST,), "added": ("meadow", "two")})
-    kept.words[kept.words.index(composed)] = changed
+    events = tuple(
+        event.model_copy(update={"lost": (LOST,), "added": ("meadow", "two")})
+        if isinstance(event, Composed)
+        else event.model_copy(update={"card": cards})
+        if isinstance(event, Judged) and event.role == "loop"
+        else event
+        for event in kept.events
+    )
+    rounds = (replace(kept, events=events),)
     finished = view.finished.model_copy(
         update={"loop_card": cards, "report_card": None, "reason": "satisfied"}
     )
     asked = RequestedScene(0, scene, FACTS)
-    return replace(view, scenes=(asked,), finished=finished, sentence=scene.title)
+    return replace(view, scenes=(asked,), rounds=rounds, finished=finished, sentence=scene.title)
 
 
 @pytest.fixture
-def view(tmp_path: Path) -> RunView:
+def view(tmp_path: Path) -> RunRecord:
     """A finished run of which style and time were not checked."""
     return view_with(tmp_path, card(medium="unscored", time="unscored"))
 
 
-def test_lost_and_unchecked_passages_are_underlined_with_their_reason(view: RunView) -> None:
+def test_lost_and_unchecked_passages_are_underlined_with_their_reason(view: RunRecord) -> None:
     parts = title_parts(view, view.best)
     assert "".join(text for text, _ in parts) == SAID
     assert [(text, reason) for text, reason in parts if reason] == [
@@ -149,12 +154,16 @@ def test_space_before_the_sentence_moves_no_underline(tmp_path: Path) -> None:
 def test_a_passage_that_is_open_twice_has_both_reasons(tmp_path: Path) -> None:
     view = view_with(tmp_path, card())
     lost = INTENT.unread[0].model_copy(update={"reason": "not in the prompt"})
-    (composed,) = (e for e in view.rounds[0].words if isinstance(e, Composed))
-    view.rounds[0].words[:] = [composed.model_copy(update={"lost": (lost,)})]
+    (kept,) = view.rounds
+    events = tuple(
+        event.model_copy(update={"lost": (lost,)}) if isinstance(event, Composed) else event
+        for event in kept.events
+    )
+    view = replace(view, rounds=(replace(kept, events=events),))
     assert ("furtively", "odd, not in the prompt") in title_parts(view, view.best)
 
 
-def test_numbers_and_wishes_have_headings_of_their_own(view: RunView) -> None:
+def test_numbers_and_wishes_have_headings_of_their_own(view: RunRecord) -> None:
     groups = {group.name: group for group in page_content(view).groups}
     assert list(groups) == [
         "Objects",
@@ -164,9 +173,9 @@ def test_numbers_and_wishes_have_headings_of_their_own(view: RunView) -> None:
         "Wishes for the whole picture",
     ]
     numbers, wishes = groups["Numbers and exclusions"], groups["Wishes for the whole picture"]
-    assert [row.fact.statement for row in numbers.rows] == ["no cat"]
+    assert [line.fact.statement for line in numbers.lines] == ["no cat"]
     assert numbers.recalls == ("1/1",)
-    assert [row.fact.statement for row in wishes.rows] == ["oil painting", "at dusk"]
+    assert [line.fact.statement for line in wishes.lines] == ["oil painting", "at dusk"]
     assert wishes.recalls == ("0/2",)
     # The drawing has the graph alone.
     drawing = str(page_content(view).rounds[0].graph)
@@ -185,10 +194,10 @@ def test_facts_about_one_number_are_one_line_everywhere(tmp_path: Path) -> None:
     assert [one.says for one in statuses] == together
     (number,) = (one for one in statuses if one.says == "exactly 1 ball")
     assert number.state == "no"
-    objects = page_content(view).groups[0]
-    (row,) = (row for row in objects.rows if row.fact.statement == "exactly 1 ball")
-    assert row.fact.question == "How many balls are there in the image?"
-    assert [cell.state for cell in row.cells] == ["no"]
+    content = page_content(view)
+    (line,) = (one for one in content.groups[0].lines if one.fact.statement == "exactly 1 ball")
+    assert line.fact.question == "How many balls are there in the image?"
+    assert [r.marks[line.decided(r.view.verdicts()).id].state for r in content.rounds] == ["no"]
     console = Console(file=io.StringIO(), width=200)
     console.print(facts_table(view, console))
     told = console.file.getvalue()  # type: ignore[attr-defined]
@@ -205,7 +214,7 @@ def test_a_changed_graph_is_told(tmp_path: Path) -> None:
     assert title_parts(view, view.best)[0][1] == ""
 
 
-def test_the_command_says_the_same(view: RunView) -> None:
+def test_the_command_says_the_same(view: RunRecord) -> None:
     lines = result_lines(view)
     assert ("result", f"{STATED} of {STATED} checked facts hold") in lines
     assert ("", "Not checked: oil painting, furtively, best quality, at dusk.") in lines
@@ -232,7 +241,7 @@ def test_events_and_records_carry_what_a_prompt_changed(tmp_path: Path) -> None:
     assert told == "not drawn: table; added: meadow"
     console = Console(file=io.StringIO(), width=400)
     show = Lines(console)
-    for event in view.rounds[0].words:
+    for event in view.rounds[0].all(Composed):
         show(event)
     assert f"[{told}]" in console.file.getvalue()  # type: ignore[attr-defined]
     assert changes_line(None) == ""
@@ -244,7 +253,7 @@ def test_a_run_of_before_has_its_title_and_no_groups_of_wishes(tmp_path: Path) -
         event.model_copy(update={"sentence": SAID}) if event.key == events[0].key else event
         for event in events
     ]
-    view = view_of(before, tmp_path)
+    view = record_of(before, tmp_path)
     assert "".join(text for text, _ in title_parts(view, view.best)) == SAID
     assert len(page_content(view).groups) == 3
-    assert re.search(r"All \d+ facts hold|\d+ of \d+", page_content(view).summary.line)
+    assert re.search(r"All \d+ facts hold|\d+ of \d+", page_content(view).line)

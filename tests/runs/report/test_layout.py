@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
-from scenewright.runs.report.graph import MOST_EDGES, Drawing, TooLarge, draw_graph, lay_out
+from scenewright.runs.report.graph import draw_graph
+from scenewright.runs.report.layout import MOST_EDGES, Drawing, TooLarge, lay_out
 
 
 @st.composite

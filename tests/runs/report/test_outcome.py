@@ -14,8 +14,8 @@ from scenewright.core.facts import ScoreCard, State, Verdict
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.graphs.reporting import Reporting
+from scenewright.runs.record import RunRecord, read_run
 from scenewright.runs.report.content import page_content, title_parts
-from scenewright.runs.report.record import RunView, read_run
 from scenewright.runs.report.render import render_run
 from scenewright.runs.report.words import doubted, outcome_line, scene_words, stop_line
 from tests.runs.report.sample import write_sample
@@ -25,14 +25,14 @@ HOLDING = "person holding yellow umbrella"
 
 
 @pytest.fixture
-def view(tmp_path: Path) -> RunView:
+def view(tmp_path: Path) -> RunRecord:
     """A finished run."""
     write_sample(tmp_path)
     return read_run(tmp_path)
 
 
 def card(
-    view: RunView, no: Collection[str] = (), state: State = "no", every: State = "yes"
+    view: RunRecord, no: Collection[str] = (), state: State = "no", every: State = "yes"
 ) -> ScoreCard:
     """Return a card on which the facts with the statements ``no`` have the ``state``."""
     found = [
@@ -46,33 +46,33 @@ def card(
     return ScoreCard.of(view.facts, found)
 
 
-def ended(view: RunView, loop: ScoreCard, report: ScoreCard | None) -> RunView:
+def ended(view: RunRecord, loop: ScoreCard, report: ScoreCard | None) -> RunRecord:
     """Return the run as it would have ended with these cards."""
     assert view.finished is not None
     finished = view.finished.model_copy(update={"loop_card": loop, "report_card": report})
     return replace(view, finished=finished, reporting=Reporting(kind="independent"))
 
 
-def hero(view: RunView) -> str:
+def hero(view: RunRecord) -> str:
     """Return the HTML of the hero."""
     return render_run(view).partition("<header")[2].partition("</header>")[0]
 
 
-def mark(view: RunView) -> str:
+def mark(view: RunRecord) -> str:
     """Return the state of the icon before the verdict."""
     found = re.search(r'class="verdict"><svg class="icon s-(\w+)"', hero(view))
     assert found is not None
     return found.group(1)
 
 
-def statement(view: RunView, of: str) -> str:
+def statement(view: RunRecord, of: str) -> str:
     """Return the statement of the relation that holds the words ``of``."""
     return next(f.statement for f in view.facts if f.kind == "relation" and of in f.statement)
 
 
-def test_what_the_others_deny_stands_in_the_hero_without_a_tick(view: RunView) -> None:
+def test_what_the_others_deny_stands_in_the_hero_without_a_tick(view: RunRecord) -> None:
     denied = ended(view, card(view), card(view, [statement(view, "holding")]))
-    line = page_content(denied).summary.line
+    line = page_content(denied).line
     assert line == (
         "All 16 facts hold by the judges that steered the drawing; 15 of 16 by the others. "
         f"They do not see: {HOLDING}"
@@ -87,11 +87,11 @@ def test_what_the_others_deny_stands_in_the_hero_without_a_tick(view: RunView) -
     assert stop_line(done["denied"]) == "every fact holds by the judges that steered"
     assert stop_line(done["agreed"]) == "every fact holds"
     agreed = ended(view, card(view), card(view))
-    assert page_content(agreed).summary.line == "All 16 facts hold"
+    assert page_content(agreed).line == "All 16 facts hold"
     assert mark(agreed) == "yes"
 
 
-def test_what_the_others_cannot_judge_is_not_called_unseen(view: RunView) -> None:
+def test_what_the_others_cannot_judge_is_not_called_unseen(view: RunRecord) -> None:
     unsure = card(view, [statement(view, "holding")], "unscored")
     line = outcome_line(card(view), view.scene, view.facts, unsure)
     assert line == (
@@ -101,7 +101,7 @@ def test_what_the_others_cannot_judge_is_not_called_unseen(view: RunView) -> Non
     assert doubted(card(view), unsure)
 
 
-def test_each_panel_names_what_it_misses(view: RunView) -> None:
+def test_each_panel_names_what_it_misses(view: RunRecord) -> None:
     loop = card(view, [statement(view, "ball")])
     report = card(view, [statement(view, "holding")])
     assert outcome_line(loop, view.scene, view.facts, report) == (
@@ -114,7 +114,7 @@ def test_each_panel_names_what_it_misses(view: RunView) -> None:
     assert "by the judges of the report" in outcome_line(loop, view.scene, view.facts, report, own)
 
 
-def test_a_picture_that_nobody_could_score_has_no_score_line(view: RunView) -> None:
+def test_a_picture_that_nobody_could_score_has_no_score_line(view: RunRecord) -> None:
     nobody = card(view, every="unscored")
     assert nobody.sgscore is None
     silent = hero(ended(view, nobody, nobody))
@@ -137,7 +137,7 @@ def crowd(number: int) -> SceneGraph:
     )
 
 
-def test_a_repeated_fact_is_named_once_with_its_number(view: RunView) -> None:
+def test_a_repeated_fact_is_named_once_with_its_number(view: RunRecord) -> None:
     scene = crowd(63)
     assert scene_words(scene) == "ball left of ball (62 times)"
     shown = replace(view, scenes=(replace(view.scenes[-1], scene=scene),))

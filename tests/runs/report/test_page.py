@@ -20,8 +20,9 @@ from scenewright.core.intent import Intent, Passage
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Generated, Resumed, ToolCalled
-from scenewright.runs.report.record import PageError, read_run
-from scenewright.runs.report.render import contact_sheet, render_run, write_index, write_page
+from scenewright.runs.record import PageError, read_run
+from scenewright.runs.report.contact_sheet import contact_sheet
+from scenewright.runs.report.render import render_run, write_index, write_page
 from scenewright.runs.report.words import (
     commands_in,
     dropped_line,

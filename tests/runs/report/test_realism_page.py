@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from scenewright.cli.run_display import Lines, result_lines
-from scenewright.runs.report.record import read_run
+from scenewright.runs.record import read_run
 from scenewright.runs.report.render import write_page
 from scenewright.runs.report.words import verdict_line
 from tests.doubles import ScriptedJudge

@@ -186,11 +186,14 @@ class People:
         levels = np.unique([r for image in self.table.images for r in image.ratings])
         n = len(levels)
         if n > MOST_LEVELS:
-            from scenewright.agents.panel.aggregation import krippendorff_alpha
+            from scenewright.evals.human_ratings.agreement import alpha
+            from scenewright.evals.statistics.figures import Bootstrap
 
             most = max(len(image.ratings) for image in self.table.images)
             rows = [(*i.ratings, *[np.nan] * (most - len(i.ratings))) for i in self.table.images]
-            value = krippendorff_alpha(np.array(rows), "interval")
+            ratings = np.array(rows)
+            found = alpha(Bootstrap(1), np.zeros(len(ratings), np.intp), ratings, "interval").value
+            value = np.nan if found is None else found
             return Drawn(value, np.full(len(self._counts), np.nan))
         pairs = np.zeros((self.table.n_items, n * n))
         for image, item in zip(self.table.images, self.table.item_of_image, strict=True):

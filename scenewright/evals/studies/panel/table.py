@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from scenewright.agents.panel.aggregation import Array, checked_probabilities
-from scenewright.agents.panel.panel import lead_of
+from scenewright.agents.panel.answer_arrays import two_way_probability
 from scenewright.core.facts import Answer, Fact, FactKind
 from scenewright.evals.errors import EvalError
 
@@ -304,7 +304,7 @@ def numbers_of(fact: Fact, answer: Answer) -> tuple[float, float]:
     """Return the probability that the fact holds, and the vote; NaN of an unusable answer."""
     if answer.state not in ("yes", "no"):
         return np.nan, np.nan
-    vote, lead = float(answer.state == "yes"), lead_of(fact, answer)
+    vote, lead = float(answer.state == "yes"), two_way_probability(fact, answer)
     return vote if lead is None else lead, vote
 
 

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.agents.panel.panel import Panel, answer_table
+from scenewright.agents.panel.answer_arrays import answer_table
+from scenewright.agents.panel.panel import Panel
 from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import Settings, find_profile, load_settings, user_cache
 from scenewright.core.facts import Answer, Fact

@@ -469,7 +469,7 @@ def compare_classifiers(
     in ``test`` too.
     """
     pictures = [example.image for example in test]
-    check_apart(pictures, [*(one.image for some in real for one in some), *pool.values()])
+    check_independence(pictures, [*(one.image for some in real for one in some), *pool.values()])
     truth = [example.label for example in test]
 
     def content(image: Image.Image, label: str) -> tuple[str, str]:
@@ -491,7 +491,7 @@ def compare_classifiers(
     return Comparison("F1", found, len(test))
 
 
-def check_apart(test: Sequence[Image.Image], learned: Sequence[Image.Image]) -> None:
+def check_independence(test: Sequence[Image.Image], learned: Sequence[Image.Image]) -> None:
     """Raise ``AugmentationError`` unless both sets have pictures and share none."""
     if not test or not learned:
         raise AugmentationError("pictures to learn from, or pictures to test on, are missing")

@@ -34,7 +34,7 @@ from scenewright.evals.studies.real.augmentation import (
     OnProgress,
     Recipe,
     batches,
-    check_apart,
+    check_independence,
     descend,
     digest_of_rows,
     load_config,
@@ -277,7 +277,9 @@ def compare_relations(
     """
     labelled = [[(one.relations, one.label) for one in some] for some in real]
     learned = [one.image for some in labelled for one, _ in some]
-    check_apart([one.image for one in test], [*learned, *(one.image for one in pool.values())])
+    check_independence(
+        [one.image for one in test], [*learned, *(one.image for one in pool.values())]
+    )
 
     def content(one: Relations, label: str = "") -> tuple[Any, ...]:
         return hash_of_image(one.image), one.boxes, one.triplets

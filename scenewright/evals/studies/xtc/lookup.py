@@ -178,17 +178,17 @@ class Unknown:
         if len(partners) < len(ends):
             return
         if question.kind == "attribute":
-            for one in self._seen.unread_attributes(partners[0]):
+            for one in self._seen.unread_parts("attributes", partners[0]):
                 if not one.words or any(same_key(str(question.key), word) for word in one.words):
                     yield one
         elif question.kind == "relation" and not right:
-            yield from self._seen.unread_relations(partners[0], partners[1])
+            yield from self._seen.unread_parts("relations", partners[0], partners[1])
             if self._converses:
-                yield from self._seen.unread_relations(partners[1], partners[0])
+                yield from self._seen.unread_parts("relations", partners[1], partners[0])
 
     def _unseen(self, label: str) -> Iterator[Unread]:
         """Yield the unread parts that leave open whether there are objects of a label."""
-        for one in self._seen.unread_objects():
+        for one in self._seen.unread_parts("objects"):
             if not one.words or label in map(folded, one.words):
                 yield one
 

@@ -373,7 +373,7 @@ class UnitRunner:
                     "reason": grade.reason if grade.score is None else "",
                 }
             )
-        counted = not extraction.unread_objects()
+        counted = not extraction.unread_parts("objects")
         facts = {
             "rows": rows,
             "image": image,

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from scenewright.config.options import MAX_TEXT
 from scenewright.core.validation import is_given
 from scenewright.runs.folder import write_json
 from scenewright.service.api.common import Extension
@@ -23,7 +24,6 @@ from scenewright.service.core.errors import Unavailable, Unprocessable
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.outcomes import Outcome, Size
 from scenewright.service.core.requests import profiles_of
-from scenewright.service.core.schemas import MAX_TEXT
 from scenewright.service.core.service import Service
 
 MOST = 10

@@ -23,7 +23,7 @@ from scenewright.core.version import VERSION
 from scenewright.graphs.eventlog import LogError, read_events
 from scenewright.graphs.events import Generated
 from scenewright.runs.folder import EVENTS, IMAGES, MANIFEST
-from scenewright.runs.records import RunResult
+from scenewright.runs.result import RunResult
 from scenewright.service.compat.automatic1111.bodies import (
     CHECKPOINT,
     OWN_SAMPLER,

@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
+from scenewright.config.options import MAX_TEXT
 from scenewright.core.images import FORMATS
 from scenewright.service.compat.openai_images.bodies import EditBody, GenerationBody, ModelNote
 from scenewright.service.compat.openai_images.errors import (
@@ -38,7 +39,7 @@ from scenewright.service.core.identity import Identity
 from scenewright.service.core.outcomes import drawn_at, features_of, submit_all
 from scenewright.service.core.pictures import picture_in
 from scenewright.service.core.requests import profiles_of
-from scenewright.service.core.schemas import MAX_TEXT, RefinementRequest
+from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.store import Run

@@ -11,7 +11,6 @@ from scenewright.core.validation import RequestModel
 from scenewright.service.api.common import Extension
 from scenewright.service.core.outcomes import Outcome, SizeWords
 from scenewright.service.core.pictures import FileFormat
-from scenewright.service.core.schemas import MAX_TEXT
 
 MOST = 10
 """Most pictures of one request."""
@@ -40,12 +39,6 @@ class OpenAIExtension(Extension):
 
     seed: int = Field(default=0, ge=0, lt=2**62)
     """Seed of the first picture; each further one has the next."""
-    steps: int | None = Field(default=None, ge=1, le=1000)
-    """Denoising steps, in place of the profile's."""
-    guidance: float | None = Field(default=None, ge=0.0, le=100.0, allow_inf_nan=False)
-    """Guidance scale likewise."""
-    negative_prompt: str | None = Field(default=None, max_length=MAX_TEXT)
-    """What to avoid likewise."""
     cancel_on_disconnect: bool = False
     """Whether the runs of a stream are cancelled when its client leaves."""
 

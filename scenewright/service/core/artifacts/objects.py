@@ -2,36 +2,15 @@
 
 An object is written whole or not at all, and whoever reads or lists after that finds it. S3,
 Google Cloud Storage and Azure promise this.
-
-Files put in their places whole.
-
-Where the files of a run lie in the store, and which of its event logs is the run's.
-
-::
-
-    runs/ID/manifest.json
-    runs/ID/images/HASH.png
-    runs/ID/requests/KEY.json        which image a request gave
-    runs/ID/answers/HASH.jsonl       answers that were paid for, some in each
-    runs/ID/events/NUMBER-TOKEN.jsonl
-    runs/ID/result.json
-    sent/TENANT/HASH.png             pictures that people have sent
-
-Every server that takes the run over writes an event log of its own, with a higher number. Nobody
-writes another's, so a server that has lost the run without knowing it harms nothing: its log is not
-the run's any longer.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
-import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -99,31 +78,37 @@ def objects_at(url: str, pauses: tuple[float, ...] = PAUSES) -> Objects:
     return found
 
 
-def _steady(call: Callable[[], T], where: str, pauses: tuple[float, ...]) -> T:
-    """Return the result of ``call``, tried again after each of ``pauses`` (seconds)."""
-    for pause in (*pauses, None):
-        try:
-            return call()
-        except Exception as error:
-            # Each file system has errors of its own, not all of them ``OSError``.
-            hopeless = isinstance(error, OSError) and error.errno in _HOPELESS
-            if pause is None or hopeless or isinstance(error, PermissionError):
-                said = str(error).strip() or type(error).__name__
-                raise StoreAway(
-                    f"the store of artifacts {where} cannot be used: {said[:300]}"
-                ) from error
-            time.sleep(pause)
-    raise AssertionError("unreachable")
+class _SteadyObjects:
+    """A store whose calls are tried again."""
+
+    def __init__(self, where: str, pauses: tuple[float, ...]) -> None:
+        self.where = where
+        self._pauses = pauses
+
+    def _try(self, call: Callable[[], T]) -> T:
+        """Return the result of ``call``, tried again after each of the pauses (seconds)."""
+        for pause in (*self._pauses, None):
+            try:
+                return call()
+            except Exception as error:
+                # Each file system has errors of its own, not all of them ``OSError``.
+                hopeless = isinstance(error, OSError) and error.errno in _HOPELESS
+                if pause is None or hopeless or isinstance(error, PermissionError):
+                    said = str(error).strip() or type(error).__name__
+                    raise StoreAway(
+                        f"the store of artifacts {self.where} cannot be used: {said[:300]}"
+                    ) from error
+                time.sleep(pause)
+        raise AssertionError("unreachable")
 
 
-class FolderObjects:
+class FolderObjects(_SteadyObjects):
     """Objects as files of a folder that all servers reach, each replaced whole."""
 
     def __init__(self, folder: Path, pauses: tuple[float, ...] = PAUSES) -> None:
         """``folder`` is made when the first object comes."""
-        self.where = str(folder)
+        super().__init__(str(folder), pauses)
         self._folder = folder
-        self._pauses = pauses
 
     def put(self, key: str, data: bytes) -> None:
         """As :class:`Objects` says; on the disk when this returns."""
@@ -142,7 +127,7 @@ class FolderObjects:
                 draft.unlink(missing_ok=True)
                 raise
 
-        _steady(write, self.where, self._pauses)
+        self._try(write)
 
     def get(self, key: str) -> bytes | None:
         """As :class:`Objects` says."""
@@ -153,7 +138,7 @@ class FolderObjects:
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
-        return _steady(read, self.where, self._pauses)
+        return self._try(read)
 
     def list(self, folder: str) -> Mapping[str, str]:
         """As :class:`Objects` says."""
@@ -171,7 +156,7 @@ class FolderObjects:
                 found[key] = f"{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ino}"
             return found
 
-        return _steady(walk, self.where, self._pauses)
+        return self._try(walk)
 
     def delete(self, keys: Iterable[str]) -> None:
         """As :class:`Objects` says; folders that are left empty go, too."""
@@ -189,10 +174,10 @@ class FolderObjects:
                         break
 
         keys = list(keys)
-        _steady(remove, self.where, self._pauses)
+        self._try(remove)
 
 
-class FsspecObjects:
+class FsspecObjects(_SteadyObjects):
     """Objects of any file system of fsspec that replaces a file whole."""
 
     def __init__(self, url: str, pauses: tuple[float, ...] = PAUSES) -> None:
@@ -200,8 +185,10 @@ class FsspecObjects:
         import fsspec
 
         scheme = url.partition("://")[0]
-        self.where = _shown(url)
-        self._pauses = pauses
+        parts = urlsplit(url)
+        # Without what stands before the host: it may be a secret.
+        where = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        super().__init__(where, pauses)
         options: dict[str, Any] = {"use_listings_cache": False, "skip_instance_cache": True}
         if scheme in ("s3", "s3a"):
             # Tries are made here; botocore's own would multiply them.
@@ -234,16 +221,12 @@ class FsspecObjects:
     def check(self) -> None:
         """Raise ``StoreAway`` without the bucket: to lists it looks like an empty one."""
         bucket = self._bucket
-        if bucket is not None and not _steady(
-            lambda: self._files.exists(bucket), self.where, self._pauses
-        ):
+        if bucket is not None and not self._try(lambda: self._files.exists(bucket)):
             raise StoreAway(f"there is no bucket {bucket} for {self.where}: make it first")
 
     def put(self, key: str, data: bytes) -> None:
         """As :class:`Objects` says."""
-        _steady(
-            lambda: self._files.pipe_file(f"{self._root}/{key}", data), self.where, self._pauses
-        )
+        self._try(lambda: self._files.pipe_file(f"{self._root}/{key}", data))
 
     def get(self, key: str) -> bytes | None:
         """As :class:`Objects` says."""
@@ -254,7 +237,7 @@ class FsspecObjects:
             except FileNotFoundError:
                 return None
 
-        return _steady(read, self.where, self._pauses)
+        return self._try(read)
 
     def list(self, folder: str) -> Mapping[str, str]:
         """As :class:`Objects` says."""
@@ -272,7 +255,7 @@ class FsspecObjects:
                 if info.get("type") == "file"
             }
 
-        return _steady(find, self.where, self._pauses)
+        return self._try(find)
 
     def delete(self, keys: Iterable[str]) -> None:
         """As :class:`Objects` says."""
@@ -285,96 +268,9 @@ class FsspecObjects:
                     continue
 
         keys = list(keys)
-        _steady(remove, self.where, self._pauses)
-
-
-def digest_of(data: bytes) -> str:
-    """SHA-256 in hex."""
-    return hashlib.sha256(data).hexdigest()
+        self._try(remove)
 
 
 def _version(info: Mapping[str, Any]) -> str:
     known = [info.get(name) for name in ("ETag", "etag", "LastModified", "mtime", "created")]
     return ":".join(str(part) for part in (info.get("size"), *known) if part is not None)
-
-
-def _shown(url: str) -> str:
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}"
-
-
-def place_file(place: Path, data: bytes) -> None:
-    """Write ``data`` so that the file is either the old one or the whole new one.
-
-    Not flushed: the store has it, and what a power cut spoils is found out and fetched again.
-    """
-    place.parent.mkdir(parents=True, exist_ok=True)
-    draft = place.with_name(f".{place.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        draft.write_bytes(data)
-        os.replace(draft, place)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-
-
-def same_digest(place: Path, digest: str) -> bool:
-    """Whether the file is there and its SHA-256 (hex) is ``digest``."""
-    try:
-        return digest_of(place.read_bytes()) == digest
-    except FileNotFoundError:
-        return False
-
-
-_LOG = re.compile(r"runs/[^/]+/events/(\d{6})-([0-9a-f]+)\.jsonl")
-IMAGE = re.compile(r"runs/[^/]+/images/([0-9a-f]{64})\.png")
-"""Key of an image."""
-NOTE = re.compile(r"runs/[^/]+/requests/([0-9a-f]{64})\.json")
-"""Key of what a request gave."""
-PAID = re.compile(r"runs/[^/]+/answers/([0-9a-f]{64})\.jsonl")
-"""Key of some answers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """The event log of one server."""
-
-    number: int
-    """The highest is the run's."""
-    token: str
-    """Tells apart two servers that took the same number; only one of them has the run."""
-
-    def key(self, run: str) -> str:
-        """Its key."""
-        return f"runs/{run}/events/{self.number:06d}-{self.token}.jsonl"
-
-
-def claims_among(keys: Iterable[str]) -> dict[Claim, str]:
-    """Return the event logs among ``keys``."""
-    found = {}
-    for key in keys:
-        match = _LOG.fullmatch(key)
-        if match:
-            found[Claim(int(match[1]), match[2])] = key
-    return found
-
-
-def newest(claims: Iterable[Claim]) -> list[Claim]:
-    """Return the logs with the highest number.
-
-    One, or more where servers met in the taking over.
-    """
-    claims = list(claims)
-    highest = max((claim.number for claim in claims), default=0)
-    return [claim for claim in claims if claim.number == highest]
-
-
-def image_key(run: str, digest: str) -> str:
-    """Key of an image of a run."""
-    return f"runs/{run}/images/{digest}.png"
-
-
-def whole_lines(data: bytes) -> bytes:
-    """Return ``data`` up to its last line end."""
-    return data[: data.rfind(b"\n") + 1]

@@ -206,7 +206,7 @@ def clash(one: str, other: str) -> bool:
     return bool(words(one) & words(other)) or low in high or high in low
 
 
-def rules_out(value: str, rival: SceneObject) -> bool:
+def voids(value: str, rival: SceneObject) -> bool:
     if words(value) & words(rival.name):
         return False
     return not any(clash(value, other) for other in rival.attributes.values())
@@ -220,7 +220,7 @@ def shortest(
         fits = [
             subset
             for subset in itertools.combinations(keys, size)
-            if all(any(rules_out(item.attributes[k], rival) for k in subset) for rival in rivals)
+            if all(any(voids(item.attributes[k], rival) for k in subset) for rival in rivals)
         ]
         if fits:
             return fits

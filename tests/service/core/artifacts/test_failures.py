@@ -92,7 +92,7 @@ async def test_a_full_disk_fails_a_run_clearly_and_it_can_be_resumed(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("scenewright.service.core.artifacts.stored.place_file", full)
+        patched.setattr("scenewright.service.core.artifacts.working_copy.place_file", full)
         async with second.service(machine(tmp_path, "two", None, "held://")) as service:
             failed = await stands(service, run, "failed", "finished")
             assert "disk not full" in (failed.error or "")

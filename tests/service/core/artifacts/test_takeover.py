@@ -13,7 +13,8 @@ from PIL import Image
 from sqlalchemy import update
 
 from scenewright.runs.folder import ANSWERS, EVENTS, IMAGES
-from scenewright.service.core.artifacts.objects import Objects, claims_among, objects_at
+from scenewright.service.core.artifacts.objects import Objects, objects_at
+from scenewright.service.core.artifacts.store_layout import claims_among
 from scenewright.service.core.database import RUNS
 from scenewright.service.core.errors import NotFound, Unprocessable
 from scenewright.service.core.identity import LOCAL

@@ -28,8 +28,8 @@ from scenewright.runs.folder import (
     RunBusy,
     RunFolder,
 )
-from scenewright.service.core.artifacts.objects import claims_among, newest
-from scenewright.service.core.artifacts.stored import WorkingCopy
+from scenewright.service.core.artifacts.store_layout import claims_among, newest
+from scenewright.service.core.artifacts.working_copy import WorkingCopy
 from tests.service.core.artifacts.places import Held, PowerCut
 
 RUN = "run_1"
@@ -262,7 +262,7 @@ def test_a_full_disk_is_told(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("scenewright.service.core.artifacts.stored.place_file", full)
+        patched.setattr("scenewright.service.core.artifacts.working_copy.place_file", full)
         with pytest.raises(RunError, match="disk not full"):
             machine(tmp_path, "b", objects, pool)
     assert sound(objects) == told

@@ -108,7 +108,7 @@ async def test_relations_that_judges_give_no_answer_to_are_unread() -> None:
         picture()
     )
     assert {one.objects for one in found.unread} == {("dog.1", "ball.1"), ("ball.1", "dog.1")}
-    assert found.unread_relations("dog.1", "ball.1")[0].words == ("left of",)
+    assert found.unread_parts("relations", "dog.1", "ball.1")[0].words == ("left of",)
 
 
 def test_fingerprints_change_with_judges_and_words() -> None:

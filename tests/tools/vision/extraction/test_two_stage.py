@@ -95,8 +95,8 @@ async def test_each_failing_part_costs_only_itself() -> None:
     )
     assert found.reason == "color of person.1: RuntimeError: cut off"
     assert not found.complete
-    assert found.unread_attributes("person.1")
-    assert not found.unread_attributes("ball.1")
+    assert found.unread_parts("attributes", "person.1")
+    assert not found.unread_parts("attributes", "ball.1")
     # It is not known that no colour can be seen.
     assert not any("person.1" in one.what for one in found.dropped if one.stage == "attributes")
     scorer = GivenScorer(ExtractionError("the model gave no JSON"))
@@ -104,8 +104,8 @@ async def test_each_failing_part_costs_only_itself() -> None:
     assert found.scene.object("ball.1").attributes
     assert not found.scene.relations
     assert found.unread == (Unread("relations", "the model gave no JSON"),)
-    assert found.unread_relations("person.1", "ball.1")
-    assert not found.unread_attributes("ball.1")
+    assert found.unread_parts("relations", "person.1", "ball.1")
+    assert not found.unread_parts("attributes", "ball.1")
     found = await extractor(verifier=GivenVerifier(RuntimeError("cut off"))).extract(picture())
     assert not found.scene.relations
     ends = ("person.1", "ball.1")
@@ -117,8 +117,8 @@ async def test_each_failing_part_costs_only_itself() -> None:
     scorer = GivenScorer([PairScores("person.1", "ball.1", 9.0, {"on": 1.0}), *SCORES])
     found = await extractor(scorer=scorer).extract(picture())
     assert len(found.scene.relations) == 1
-    assert ["is 9.0" in one.reason for one in found.unread_relations(*ends)] == [True]
-    assert not found.unread_relations("ball.1", "person.1")
+    assert ["is 9.0" in one.reason for one in found.unread_parts("relations", *ends)] == [True]
+    assert not found.unread_parts("relations", "ball.1", "person.1")
 
 
 async def test_nothing_seen_is_an_empty_graph() -> None:
@@ -171,7 +171,7 @@ async def test_detections_are_sifted_and_told() -> None:
     assert any("what was not detected" in one.reason for one in found.dropped)
     told = [(one.what, one.reason) for one in found.dropped if one.stage == "detection"]
     assert told == [("cat 0.60", "2 things are kept"), ("cow 0.10", "score 0.10 < 0.2")]
-    (nameless,) = found.unread_objects()
+    (nameless,) = found.unread_parts("objects")
     assert "control characters" in nameless.reason
 
 
@@ -179,7 +179,7 @@ async def test_values_that_no_scene_can_hold_are_told() -> None:
     reader = GivenReader({"ball.1": [ReadAttribute("color", "x" * 300)]})
     found = await extractor(reader=reader).extract(picture())
     assert not found.scene.object("ball.1").attributes
-    (lost,) = found.unread_attributes("ball.1")
+    (lost,) = found.unread_parts("attributes", "ball.1")
     assert lost.words == ("color",)
     assert "300 characters" in lost.reason
 

@@ -51,7 +51,7 @@ async def judges_of(specs: Sequence[str], settings: Settings) -> tuple[Judge, ..
     Raises ``PanelStudyError`` where one cannot be asked in words or two are one model, and
     ``JudgeError`` and ``SettingsError`` as ``profiles.panel_of``.
     """
-    from scenewright.agents.panel.panel import check_apart
+    from scenewright.agents.panel.independence import check_independence
     from scenewright.runs.model_factory.profiles import panel_of
 
     judges = await panel_of(specs, settings=settings)
@@ -61,7 +61,7 @@ async def judges_of(specs: Sequence[str], settings: Settings) -> tuple[Judge, ..
                 f"{judge.id} answers facts of the kinds {', '.join(sorted(judge.caps.kinds))} "
                 "alone: leave it out of judges"
             )
-    await asyncio.to_thread(check_apart, judges, accounts=settings.accounts)
+    await asyncio.to_thread(check_independence, judges, accounts=settings.accounts)
     return judges
 
 

@@ -36,7 +36,7 @@ from scenewright.evals.studies.panel.table import (
 from scenewright.providers import AnswerStore
 from scenewright.providers.versions import mixture_text
 from scenewright.runs.folder import EVENTS, RunError
-from scenewright.runs.records import JudgeAnswers, RoundRecord, RunResult, load_run
+from scenewright.runs.result import JudgeAnswers, RoundRecord, RunResult, load_run
 
 _ROUND = ["item", "arm", "backend", "condition", "round", "kept", "image"]
 _ANSWER = [

@@ -10,7 +10,7 @@ import pytest
 from scenewright.evals.studies.panel.sources.recorded import load_runs
 from scenewright.evals.studies.panel.table import PanelStudyError
 from scenewright.runs.api import refine
-from scenewright.runs.records import RunResult
+from scenewright.runs.result import RunResult
 from tests.doubles import CallBook, ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.evals.served_judges import ServedJudge
 

@@ -1,10 +1,9 @@
-"""What a run has given, read from its event log: also of a run that is not over."""
+"""The result of a run for programs: the record of the run as typed data that is also JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
 
 from pydantic import Field
 
@@ -12,39 +11,21 @@ from scenewright.core.facts import Answer, Fact, ScoreCard
 from scenewright.core.intent import Passage
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FrozenModel
-from scenewright.graphs.correcting import kept_round
-from scenewright.graphs.eventlog import LogError, read_events
 from scenewright.graphs.events import (
     Answered,
     Composed,
     Corrected,
-    Event,
     Generated,
-    Judged,
-    Missing,
     Place,
-    Planned,
     Proposal,
-    Proposed,
     Role,
-    RunStarted,
-    Selected,
     StopReason,
 )
-from scenewright.graphs.reporting import Reporting, reporting_of
-from scenewright.graphs.run_status import (
-    correction_of,
-    end_of,
-    is_paused,
-    scene_in_round,
-    scenes_of,
-    totals_of,
-    warnings_of,
-    work_of,
-)
-from scenewright.runs.folder import EVENTS, IMAGES, PAGE_FILE, RunError
+from scenewright.graphs.reporting import Reporting
+from scenewright.runs.folder import IMAGES, PAGE_FILE
+from scenewright.runs.record import ROLES, Round, RunRecord, read_run
 
-_BEGUN = "takes the picture that was given"
+_GIVEN = "takes the picture that was given"
 
 
 class JudgeAnswers(FrozenModel):
@@ -140,6 +121,11 @@ class RoundRecord(FrozenModel):
         """Scores by the judges of ``role``; none if they did not look at it."""
         return self.report_card if role == "report" else self.loop_card
 
+    def score(self, role: Role) -> float | None:
+        """SGScore by the judges of ``role``; none if they did not look at it."""
+        card = self.card(role)
+        return None if card is None else card.sgscore
+
 
 class RealismChange(FrozenModel):
     """Object-centric realism of a run's pictures, each mean probability in [0, 1]."""
@@ -230,10 +216,8 @@ class RunResult(FrozenModel):
         of different facts cannot be compared.
         """
         first = next((r for r in self.rounds if r.round == self.first_round), None)
-        if self.best is None or first is None:
-            return None
-        cards = [record.card(role) for record in (first, self.best)]
-        before, after = (card.sgscore if card is not None else None for card in cards)
+        before = None if first is None else first.score(role)
+        after = None if self.best is None else self.best.score(role)
         return None if before is None or after is None else after - before
 
 
@@ -242,117 +226,76 @@ def load_run(folder: str | Path) -> RunResult:
 
     Raises ``RunError`` if there is no run or its log cannot be read.
     """
-    path = Path(folder)
-    try:
-        return result_of(read_events(path / EVENTS), path)
-    except LogError as error:
-        raise RunError(str(error)) from error
+    return result_of(read_run(folder))
 
 
-def result_of(events: Iterable[Event], folder: Path) -> RunResult:
-    """Return the result that ``events`` (oldest first) tell of.
-
-    Raises ``RunError`` if they tell none.
-    """
-    events = list(events)
-    started = next((e for e in events if isinstance(e, RunStarted)), None)
-    if started is None:
-        raise RunError(f"the run in {folder} has not begun: there is nothing to show yet")
-    finished, scenes = end_of(events), scenes_of(events)
-    rounds = tuple(
-        _round(event, events, scene_in_round(scenes, event.round).facts)
-        for event in events
-        if isinstance(event, Generated) and event.purpose == "candidate"
-    )
-    totals = totals_of(events)
-    if finished is not None:
-        totals = finished.totals
-    result = RunResult(
-        run_id=started.run_id,
-        folder=folder,
-        scene=scenes[-1].scene,
-        facts=scenes[-1].facts,
-        rounds=rounds,
-        best_round=finished.best_round if finished is not None else kept_round(events),
-        first_round=scenes[-1].round,
+def result_of(run: RunRecord) -> RunResult:
+    """Return the result of a run, or how far it has come."""
+    finished, realism = run.finished, {role: run.realism(role) for role in ROLES}
+    asks_realism = any(fact.kind == "realism" for fact in run.facts)
+    return RunResult(
+        run_id=run.run_id,
+        folder=run.folder,
+        scene=run.scene,
+        facts=run.facts,
+        rounds=tuple(_round(run, r, r.candidate) for r in run.rounds if r.candidate is not None),
+        best_round=run.best_round,
+        first_round=run.scenes[-1].round,
         stop_reason=finished.reason if finished is not None else None,
         limit=finished.limit if finished is not None else "",
-        paused=is_paused(events),
-        warnings=warnings_of(events),
-        totals=totals,
-        reporting=reporting_of(events),
+        paused=run.paused,
+        warnings=run.warnings,
+        totals=run.totals,
+        reporting=run.reporting,
+        ocr={
+            role: RealismChange(before=before, after=after)
+            for role, (before, after) in realism.items()
+            if before is not None or after is not None
+        }
+        if asks_realism
+        else None,
     )
-    if not any(fact.kind == "realism" for fact in result.facts):
-        return result
-    return result.model_copy(update={"ocr": _ocr(result)})
 
 
-def _ocr(result: RunResult) -> dict[Role, RealismChange]:
-    first = next((r for r in result.rounds if r.round == result.first_round), None)
-    found: dict[Role, RealismChange] = {}
-    for role in get_args(Role):
-        before, after = (
-            record.card(role) if record is not None else None for record in (first, result.best)
-        )
-        if before is not None or after is not None:
-            found[role] = RealismChange(
-                before=None if before is None else before.ocr,
-                after=None if after is None else after.ocr,
-            )
-    return found
-
-
-def _round(drawn: Generated, events: list[Event], facts: tuple[Fact, ...]) -> RoundRecord:
-    order = {fact.id: at for at, fact in enumerate(facts)}
-    here = [event for event in events if getattr(event, "round", None) == drawn.round]
-    reference = next(
-        (e for e in here if isinstance(e, Generated) and e.purpose == "reference"), None
-    )
-    composed = next((e for e in here if isinstance(e, Composed) and e.purpose == "reference"), None)
-    said = next(
-        (e for e in events if isinstance(e, Composed) and e.prompt == drawn.request.prompt), None
-    )
-    plan = next((e for e in here if isinstance(e, Planned)), None)
-    cards = {event.role: event.card for event in here if isinstance(event, Judged)}
-    asked = [event for event in here if isinstance(event, Answered)]
-    edit = correction_of(events, drawn.round)
+def _round(run: RunRecord, r: Round, drawn: Generated) -> RoundRecord:
+    reference, plan, selected, edit = r.reference, r.plan, r.selected, r.edit
+    facts = run.asked(r.index).facts
+    composed = r.written("reference")
+    prompts = (e for one in run.rounds for e in one.all(Composed))
+    written = next((e for e in prompts if e.prompt == drawn.request.prompt), None)
     guides = [
-        r.image
-        for r in drawn.request.references
-        if not drawn.pasted and (reference is None or r.image != reference.image)
+        one.image
+        for one in drawn.request.references
+        if not drawn.pasted and (reference is None or one.image != reference.image)
     ]
-    pictures = [e for e in here if isinstance(e, Generated)]
-    heats = [e for e in here if isinstance(e, Proposed)]
-    selected = next((e for e in here if isinstance(e, Selected)), None)
-    lost = {name for picture in pictures for name in picture.facts_dropped}
-    seconds = sum(picture.seconds for picture in pictures)
+    dropped = {name for picture in r.pictures for name in picture.facts_dropped}
     return RoundRecord(
-        round=drawn.round,
+        round=r.index,
         prompt=drawn.request.prompt,
-        prompt_author=_author(said),
-        lost=said.lost if said is not None else (),
-        added=said.added if said is not None else (),
+        prompt_author=_author(written),
+        lost=written.lost if written is not None else (),
+        added=written.added if written is not None else (),
         seed=drawn.request.seed,
         image=drawn.image,
         strategy=plan.strategy if plan is not None else "",
-        does=plan.does if plan is not None else _BEGUN if drawn.given else "",
+        does=plan.does if plan is not None else _GIVEN if drawn.given else "",
         why=plan.why if plan is not None else "",
         reference_prompt=composed.prompt if composed is not None else None,
         reference_author=_author(composed),
         reference_image=reference.image if reference is not None else None,
         guide=guides[0] if guides else None,
         places=plan.places if plan is not None else (),
-        proposals=tuple(one for heat in heats for one in heat.proposals),
+        proposals=tuple(r.proposals),
         pasted=() if selected is None else tuple(one.image for one in selected.winners),
-        loop_card=cards.get("loop"),
-        report_card=cards.get("report"),
-        missing=next((e.graph for e in here if isinstance(e, Missing)), None),
-        answers=by_judge(asked, order),
-        seconds=seconds + _asking(asked),
-        work=work_of(pictures),
+        loop_card=r.cards.get("loop"),
+        report_card=r.cards.get("report"),
+        missing=r.missing,
+        answers=by_judge(r.calls, facts),
+        seconds=r.drawing_seconds + r.judging_seconds,
+        work=r.work,
         prompt_tokens=drawn.prompt_tokens,
-        tokens_dropped=sum(picture.tokens_dropped for picture in pictures),
-        facts_dropped=tuple(fact.id for fact in facts if fact.id in lost),
+        tokens_dropped=sum(picture.tokens_dropped for picture in r.pictures),
+        facts_dropped=tuple(fact.id for fact in facts if fact.id in dropped),
         base=None if edit is None else edit.base,
         corrected={} if edit is None else edit.verdicts,
         note="" if edit is None else edit.note,
@@ -367,31 +310,16 @@ def _author(event: Composed | None) -> PromptAuthor | None:
     )
 
 
-def by_judge(asked: Iterable[Answered], order: Mapping[str, int]) -> tuple[JudgeAnswers, ...]:
-    """Return the answers of all waves, gathered by role and judge; ``order`` places facts by id."""
-    asked = list(asked)
-    keys = sorted({(event.role, event.judge_id) for event in asked})
-    found: list[JudgeAnswers] = []
-    for role, judge in keys:
-        mine = [event for event in asked if (event.role, event.judge_id) == (role, judge)]
-        answers = sorted(
-            (answer for event in mine for answer in event.answers),
-            key=lambda answer: order.get(answer.fact_id, len(order)),
-        )
+def by_judge(calls: Sequence[Answered], facts: Sequence[Fact]) -> tuple[JudgeAnswers, ...]:
+    """Return the answers of all waves, by role and judge, in the order of ``facts``."""
+    order = {fact.id: at for at, fact in enumerate(facts)}
+    found = []
+    for role, judge in sorted({(call.role, call.judge_id) for call in calls}):
+        own = [call for call in calls if (call.role, call.judge_id) == (role, judge)]
+        answers = [answer for call in own for answer in call.answers]
+        answers.sort(key=lambda answer: order.get(answer.fact_id, len(order)))
+        seconds = sum(call.seconds for call in own)
         found.append(
-            JudgeAnswers(
-                judge_id=judge,
-                role=role,
-                answers=tuple(answers),
-                seconds=sum(event.seconds for event in mine),
-            )
+            JudgeAnswers(judge_id=judge, role=role, answers=tuple(answers), seconds=seconds)
         )
     return tuple(found)
-
-
-def _asking(asked: list[Answered]) -> float:
-    waves: dict[str, float] = {}
-    for event in asked:
-        wave = event.key.removesuffix(f":{event.judge_id}:answered")
-        waves[wave] = max(waves.get(wave, 0.0), event.seconds)
-    return sum(waves.values())
