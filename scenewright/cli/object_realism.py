@@ -28,17 +28,9 @@ from scenewright.evals.reporting.words import score as number
 
 if TYPE_CHECKING:
     from scenewright.evals.human_ratings.rated_objects import RatedObject
-<<<<<<< HEAD
-    from scenewright.evals.statistics.figures import Figure
-    from scenewright.evals.studies.olip.evaluation import Evaluation, Selected
-    from scenewright.evals.studies.olip.scores_file import ScoresFile
-    from scenewright.evals.studies.olip.training import Ablation, Prepared
-    from scenewright.tools.vision.realism.blip import BlipEncoder
-=======
     from scenewright.evals.studies.olip.evaluation import Evaluation
     from scenewright.evals.studies.olip.training import Prepared
-    from scenewright.tools.vision.realism.olip import BlipEncoder
->>>>>>> main
+    from scenewright.tools.vision.realism.blip import BlipEncoder
     from scenewright.tools.vision.realism.olip_training import Epoch
     from scenewright.tools.vision.realism.pictures import PictureRealism
 
