@@ -231,16 +231,13 @@ def image_scene(
 def _by_judges(picture: Any, profile: Profile, settings: Settings) -> SceneGraph:
     from scenewright.agents.panel.panel import Panel
     from scenewright.config.settings import settings_with
-    from scenewright.miniature.world import COLORS, KINDS, PREDICATES, can_hold
     from scenewright.runs.model_factory import profiles
-    from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser, Vocabulary
+    from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser
+    from scenewright.tools.vision.extraction.world import miniature_world
 
     known = settings_with(profile, settings)
     judges = [profiles.judge_of(judge, settings=known) for judge in profile.judges]
-    # Near says little beside a direction, and judges would confirm both.
-    predicates = tuple(p for p in PREDICATES if p != "near")
-    words = Vocabulary(tuple(KINDS), {"color": tuple(COLORS)}, predicates, can_hold, "miniature")
-    parser = JudgedPictureParser(judges, words, Panel.of(profile, judges))
+    parser = JudgedPictureParser(judges, miniature_world(), Panel.of(profile, judges))
     found = _run(lambda: parser.read(picture))
     for one in found.unread:
         note(f"unknown: {one}", "yellow")

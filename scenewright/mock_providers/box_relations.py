@@ -98,11 +98,10 @@ def _hashed(name: str, picture: Picture, objects: Sequence[Boxed]) -> list[Tripl
 
 
 _WORLD = miniature_world()
-_WORDS = _WORLD.vocabulary
-KINDS, PREDICATES = _WORDS.kinds, _WORDS.predicates
+KINDS, PREDICATES = _WORLD.kinds, _WORLD.predicates
 """Class labels that the mock's models know, and predicates that they are asked for in a picture
 without boxes."""
-COLORS = _WORDS.attributes["color"]
+COLORS = _WORLD.attributes["color"]
 """Values of ``color`` that they know."""
 GRAPH_TOOL = load_prompt("parse_image").tool
 RELATIONS_TOOL = load_prompt("parse_image_boxes").tool
@@ -142,7 +141,7 @@ async def _whole(name: str, picture: Picture) -> SceneGraph:
     try:
         judge = await asyncio.to_thread(judge_of, f"local:miniature/{name}")
         image = await asyncio.to_thread(picture.decoded)
-        return await JudgedPictureParser([judge], _WORDS).parse(image)
+        return await JudgedPictureParser([judge], _WORLD).parse(image)
     except (JudgeError, SceneError) as error:
         raise Problem("server", 500, str(error)) from error
 

@@ -133,3 +133,17 @@ class BiRefNet(LocalModel):
             )
             salient: SaliencyMap = full.sigmoid()[0, 0].cpu().numpy().astype(np.float32)
         return salient
+
+
+def saliency_of(spec: str, *, trust_remote_code: bool = False) -> BiRefNet | None:
+    """Return the model of a name.
+
+    None for ``centre-and-size``, else a repository or folder of BiRefNet's kind (``birefnet`` is
+    the published one).
+
+    Raises ``DetectionError`` if it is not on this machine, or brings code that is not trusted.
+    """
+    if spec == CENTRE_AND_SIZE:
+        return None
+    model = BIREFNET if spec.casefold() == "birefnet" else spec
+    return BiRefNet(model, trust_remote_code=trust_remote_code)

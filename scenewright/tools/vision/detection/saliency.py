@@ -126,19 +126,3 @@ def foreground(
     return frozenset(
         name for name, thing in things.items() if salience_of(thing, salient) >= threshold
     )
-
-
-def saliency_of(spec: str, *, trust_remote_code: bool = False) -> SaliencyModel | None:
-    """Return the model of a name.
-
-    None for ``centre-and-size``, else a repository or folder of BiRefNet's kind (``birefnet`` is
-    the published one).
-
-    Raises ``DetectionError`` if it is not on this machine, or brings code that is not trusted.
-    """
-    if spec == CENTRE_AND_SIZE:
-        return None
-    from scenewright.tools.vision.detection.birefnet import BiRefNet
-
-    model = BIREFNET if spec.casefold() == "birefnet" else spec
-    return BiRefNet(model, trust_remote_code=trust_remote_code)

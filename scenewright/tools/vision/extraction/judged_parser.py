@@ -7,7 +7,7 @@ relations between what was found. What the judges confirm is the graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from PIL import Image
@@ -21,29 +21,10 @@ from scenewright.core.questions import facts_of
 from scenewright.core.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject
 from scenewright.core.vocabulary import canonical, converse
 from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel
+from scenewright.tools.vision.extraction.world import World
 
 SURE = 0.5
 """A relation is kept if its probability is above this."""
-
-
-def _anything(subject: str, predicate: str, target: str) -> bool:
-    return True
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """The words of a closed world."""
-
-    kinds: tuple[str, ...]
-    """Class labels."""
-    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Attribute key → its values, of which a thing has one."""
-    predicates: tuple[str, ...] = ()
-    """Of the relations."""
-    possible: Callable[[str, str, str], bool] = _anything
-    """Whether a relation can be between two kinds: (subject's, predicate, target's)."""
-    options: str = DEFAULT
-    """Where the wrong options of questions about relations come from."""
 
 
 @dataclass(frozen=True)
@@ -52,19 +33,17 @@ class JudgedPictureParser:
 
     judges: Sequence[Judge]
     """Who is asked; one or more."""
-    vocabulary: Vocabulary
-    """What may be in an image."""
+    world: World
+    """The words of what may be in an image."""
     panel: Panel = field(default_factory=Panel)
     """How their answers become verdicts."""
     most: int = 2
     """Most things of one kind that are told apart."""
 
     def __post_init__(self) -> None:
-        """Check that there is somebody to ask, and something."""
+        """Check that there is somebody to ask."""
         if not self.judges:
             raise SceneError("no judges are given: an image needs at least one who looks")
-        if not self.vocabulary.kinds:
-            raise SceneError("the vocabulary names no kinds: there is nothing to ask for")
         if self.most < 1:
             raise SceneError(f"most is {self.most}: it must be 1 or more")
 
@@ -85,14 +64,14 @@ class JudgedPictureParser:
         """Return the same with what no judge answers as unread; raises as :meth:`parse`."""
         unread: list[Unread] = []
         objects = await self._objects(image, unread)
-        for key in self.vocabulary.attributes:
+        for key in self.world.attributes:
             objects = await self._with_attribute(image, objects, key, unread)
         relations = await self._relations(image, objects, unread)
         return Extraction(SceneGraph(objects=objects, relations=relations), unread=tuple(unread))
 
     async def _objects(self, image: Image.Image, unread: list[Unread]) -> tuple[SceneObject, ...]:
         counts: dict[str, int] = {}
-        open_kinds = list(self.vocabulary.kinds)
+        open_kinds = list(self.world.kinds)
         for number in range(1, self.most + 1):
             facts = {kind: _last_object(kind, number) for kind in open_kinds}
             verdicts = await self._ask(image, list(facts.values()))
@@ -108,7 +87,7 @@ class JudgedPictureParser:
                 break
         return tuple(
             SceneObject(id=f"{kind}.{number}", name=kind)
-            for kind in self.vocabulary.kinds
+            for kind in self.world.kinds
             for number in range(1, counts.get(kind, 0) + 1)
         )
 
@@ -125,7 +104,7 @@ class JudgedPictureParser:
             by_kind.setdefault(item.name, []).append(item)
         facts: dict[tuple[str, str, int], Fact] = {}
         for kind, same in by_kind.items():
-            for value in self.vocabulary.attributes[key]:
+            for value in self.world.attributes[key]:
                 for number in range(1, len(same) + 1):
                     facts[kind, value, number] = _value_fact(same, key, value, number)
         verdicts = await self._ask(image, list(facts.values()))
@@ -171,10 +150,10 @@ class JudgedPictureParser:
             for target in objects:
                 if source.id == target.id:
                     continue
-                for predicate in self.vocabulary.predicates:
-                    if self.vocabulary.possible(source.name, predicate, target.name):
+                for predicate in self.world.predicates:
+                    if self.world.can_hold(source.name, predicate, target.name):
                         relation = Relation(source=source.id, predicate=predicate, target=target.id)
-                        asked[relation] = _relation_fact(objects, relation, self.vocabulary.options)
+                        asked[relation] = _relation_fact(objects, relation, self.world.options)
         verdicts = await self._ask(image, list(asked.values()))
         # Two facts of one pair may be one question: ids of relations differ, verdicts too.
         silent = {

@@ -1,17 +1,16 @@
-"""Attributes by judges, in a world whose values are known.
+"""Attributes and relations by judges, in a world whose words are known.
 
-Relations by judges: multiple-choice questions about the pairs whose boxes allow any.
-
-Candidate relations asked of judges that did not propose them.
+An attribute is a yes/no question a value; a relation is a multiple-choice question about a pair
+whose boxes allow it. Candidate relations are verified by judges that did not propose them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
 from PIL import Image
 
@@ -53,6 +52,10 @@ View = Literal["alone", "crop"]
 on whole pictures; ``crop``: the detail crop of XTC-Bench, Sec. 3.2.3."""
 
 _LIKELIER = 0.5
+CONTACTS = ("inside", "on", "riding", "under", "wearing", "holding")
+"""Predicates that boxes can rule out; others are asked of every pair that is looked at."""
+Q = TypeVar("Q")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -138,12 +141,8 @@ def _fact(thing: Thing, key: str, value: str) -> Fact:
     )
 
 
-CONTACTS = ("inside", "on", "riding", "under", "wearing", "holding")
-"""Predicates that boxes can rule out; others are asked of every pair that is looked at."""
-
-
 @dataclass(frozen=True, slots=True)
-class _Look:
+class PairQuestion:
     """One question about an ordered pair."""
 
     source: Boxed
@@ -156,10 +155,10 @@ class _Look:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _PairAnswer:
     """What the panel says of a look."""
 
-    look: _Look
+    look: PairQuestion
     none: float
     """Probability of no visible relationship."""
     predicates: dict[str, float]
@@ -209,20 +208,16 @@ class JudgedRelations:
         """
         every = boxed(things)
         side = max(image.size)
-        looks: list[_Look] = []
+        looks: list[PairQuestion] = []
         for a, b in nearest_pairs(every, MOST_PAIRS):
             looks += [*self._contacts(a, b, side), *self._contacts(b, a, side)]
             some = self._known(a, clear_directions(a, b), b)
-            looks += [_Look(a, b, some)] if some else []
-        groups = by_rivals(looks, [(look.source, look.target) for look in looks], every)
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._look(image, hidden, members, every))
-                for hidden, members in groups.items()
-            ]
-        said = [one for task in tasks for one in task.result()]
-        seen = [one for one in said if isinstance(one, _Seen)]
-        lost = [one for one in said if isinstance(one, Unread)]
+            looks += [PairQuestion(a, b, some)] if some else []
+        ends = [(look.source, look.target) for look in looks]
+        results = await _ask_by_view(image, looks, ends, every, self._answers)
+        every_result = [one for results_of in results for one in results_of]
+        seen = [one for one in every_result if isinstance(one, _PairAnswer)]
+        lost = [one for one in every_result if isinstance(one, Unread)]
         if lost and not seen:
             raise ExtractionError(lost[0].reason)
         return (*_scores(seen), *lost)
@@ -231,25 +226,19 @@ class JudgedRelations:
         hold = self.world.can_hold
         return tuple(p for p in predicates if hold(source.name, p, target.name))
 
-    def _contacts(self, source: Boxed, target: Boxed, side: int) -> list[_Look]:
+    def _contacts(self, source: Boxed, target: Boxed, side: int) -> list[PairQuestion]:
         others = [p for p in self.world.predicates if p not in (*CONTACTS, *DIRECTIONS)]
         wanted = self._known(source, (*contacts(source, target, side, self.touch), *others), target)
         looks = []
         for options in contact_options(source, target, wanted):
             known = self._known(source, options, target)
-            looks.append(_Look(source, target, known))
+            looks.append(PairQuestion(source, target, known))
         return looks
 
-    async def _look(
-        self,
-        image: Image.Image,
-        hidden: frozenset[str],
-        looks: Sequence[_Look],
-        every: Sequence[Boxed],
-    ) -> list[_Seen | Unread]:
-        """Return the panel's verdicts on each view, and the questions without an answer."""
-        kept = [end for look in looks for end in (look.source, look.target)]
-        shown = await asyncio.to_thread(without_rivals, image, hidden, kept, every)
+    async def _answers(
+        self, shown: Image.Image, looks: Sequence[PairQuestion]
+    ) -> list[list[_PairAnswer | Unread]]:
+        """Return the panel's verdicts on each question, and what of it has no answer."""
         nones = [look.fact(at, NO_RELATION) for at, look in enumerate(looks)]
         verdicts, chosen = await self.bench.ask(shown, nones)
         # A probability comes for the expected option alone: what was chosen is asked again.
@@ -260,28 +249,29 @@ class JudgedRelations:
             if option in options
         ]
         facts = [looks[at].fact(number, option) for number, (at, option) in enumerate(again)]
-        sure, _ = await self.bench.ask(shown, facts)
-        found: list[_Seen | Unread] = []
+        confirmed, _ = await self.bench.ask(shown, facts)
+        results: list[list[_PairAnswer | Unread]] = []
         for at, (look, verdict) in enumerate(zip(looks, verdicts, strict=True)):
             if verdict.state == "unscored":
-                found.append(_unread(look, look.options, verdict))
+                results.append([_unread(look, look.options, verdict)])
                 continue
             chances: dict[str, float] = {}
-            for (where, option), one in zip(again, sure, strict=True):
+            unread: list[_PairAnswer | Unread] = []
+            for (where, option), one in zip(again, confirmed, strict=True):
                 if where == at and one.state == "unscored":
-                    found.append(_unread(look, (option,), one))
+                    unread.append(_unread(look, (option,), one))
                 elif where == at:
                     chances[option] = one.likelihood
-            found.append(_Seen(look, verdict.likelihood, chances))
-        return found
+            results.append([*unread, _PairAnswer(look, verdict.likelihood, chances)])
+        return results
 
 
-def _unread(look: _Look, options: tuple[str, ...], verdict: Verdict) -> Unread:
+def _unread(look: PairQuestion, options: tuple[str, ...], verdict: Verdict) -> Unread:
     why = verdict.reason or "the judges gave no answer"
     return Unread("relations", why, (look.source.id, look.target.id), options)
 
 
-def _scores(seen: Sequence[_Seen]) -> tuple[PairScores, ...]:
+def _scores(seen: Sequence[_PairAnswer]) -> tuple[PairScores, ...]:
     """Return the scores of ordered pairs.
 
     Alternatives of one unordered pair are weighed together.
@@ -353,47 +343,58 @@ class JudgedVerifier:
             if phrases(source, target) is None
         }
         asked = [at for at in range(len(candidates)) if at not in found]
-        groups = by_rivals(asked, [ends[at] for at in asked], every)
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._look(image, hidden, members, candidates, ends, every))
-                for hidden, members in groups.items()
+
+        async def verify(shown: Image.Image, members: Sequence[int]) -> list[Verification]:
+            facts = [self._fact(at, candidates[at], ends[at]) for at in members]
+            verdicts, _ = await self.bench.ask(shown, facts)
+            return [
+                Verification(
+                    None, reason=verdict.reason or "the judges gave no answer", failed=True
+                )
+                if verdict.state == "unscored"
+                else Verification(verdict.state == "yes", verdict.probability)
+                for verdict in verdicts
             ]
-        for members, task in zip(groups.values(), tasks, strict=True):
-            found |= dict(zip(members, task.result(), strict=True))
+
+        checks = await _ask_by_view(image, asked, [ends[at] for at in asked], every, verify)
+        found |= dict(zip(asked, checks, strict=True))
         return tuple(found[at] for at in range(len(candidates)))
 
-    async def _look(
-        self,
-        image: Image.Image,
-        hidden: frozenset[str],
-        members: Sequence[int],
-        candidates: Sequence[Candidate],
-        ends: Sequence[tuple[Boxed, Boxed]],
-        every: Sequence[Boxed],
-    ) -> list[Verification]:
+    def _fact(self, number: int, candidate: Candidate, ends: tuple[Boxed, Boxed]) -> Fact:
+        relation = candidate.relation
+        # Of a diagonal pair the other direction that its middles allow is right as well.
+        also = {*DIRECTIONS} - {*clear_directions(*ends)}
+        options = relation_options(
+            relation.predicate,
+            (relation.source, relation.target),
+            (ends[0].name, ends[1].name),
+            also,
+            load_predicates(self.predicates),
+        )
+        return relation_fact(number, *ends, options[:-1], option_text(relation.predicate))
+
+
+async def _ask_by_view(
+    image: Image.Image,
+    questions: Sequence[Q],
+    ends: Sequence[tuple[Boxed, Boxed]],
+    every: Sequence[Boxed],
+    ask: Callable[[Image.Image, Sequence[Q]], Awaitable[Sequence[R]]],
+) -> list[R]:
+    """Return the results of ``ask`` for ``questions`` about the pairs ``ends``, in their order.
+
+    Questions that hide the same things share a view, and are asked together.
+    """
+    groups = by_rivals(range(len(questions)), ends, every)
+
+    async def results_of(hidden: frozenset[str], members: Sequence[int]) -> Sequence[R]:
         kept = [end for at in members for end in ends[at]]
         shown = await asyncio.to_thread(without_rivals, image, hidden, kept, every)
-        facts = []
-        for at in members:
-            relation = candidates[at].relation
-            shuffled_by = (relation.source, relation.target)
-            # Of a diagonal pair the other direction that its middles allow is right as well.
-            also = {*DIRECTIONS} - {*clear_directions(*ends[at])}
-            options = relation_options(
-                relation.predicate,
-                shuffled_by,
-                (ends[at][0].name, ends[at][1].name),
-                also,
-                load_predicates(self.predicates),
-            )
-            facts.append(
-                relation_fact(at, *ends[at], options[:-1], option_text(relation.predicate))
-            )
-        verdicts, _ = await self.bench.ask(shown, facts)
-        return [
-            Verification(None, reason=verdict.reason or "the judges gave no answer", failed=True)
-            if verdict.state == "unscored"
-            else Verification(verdict.state == "yes", verdict.probability)
-            for verdict in verdicts
-        ]
+        return await ask(shown, [questions[at] for at in members])
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(results_of(*one)) for one in groups.items()]
+    found: dict[int, R] = {}
+    for members, task in zip(groups.values(), tasks, strict=True):
+        found |= zip(members, task.result(), strict=True)
+    return [found[at] for at in range(len(questions))]

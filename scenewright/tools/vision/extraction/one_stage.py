@@ -152,7 +152,7 @@ class OneStageExtractor:
 
         ``most``: things of one kind that are told apart.
         """
-        parser = JudgedPictureParser(bench.judges, world.vocabulary, bench.panel, most)
+        parser = JudgedPictureParser(bench.judges, world, bench.panel, most)
         told = digest(bench.fingerprint, world.model_dump(mode="json"), most, SURE)
         words = ClosedVocabulary(world.kinds, dict(world.attributes), world.predicates)
         return cls(

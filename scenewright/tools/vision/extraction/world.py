@@ -32,7 +32,6 @@ from scenewright.core.ports.vision import ExtractionError
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.scene import clean_name
 from scenewright.core.validation import first_problem
-from scenewright.tools.vision.extraction.judged_parser import Vocabulary
 
 _EXAMPLE = 'kinds = ["person", "ball"], predicates = ["left of"], [attributes] color = ["red"]'
 
@@ -106,16 +105,6 @@ class World(BaseModel):
             return False
         rules = self._rules.get(predicate)
         return rules is None or any(rule.allows(subject, target) for rule in rules)
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """Return the vocabulary for the judged parser.
-
-        See :class:`~scenewright.tools.vision.extraction.judged_parser.JudgedPictureParser`.
-        """
-        return Vocabulary(
-            self.kinds, dict(self.attributes), self.predicates, self.can_hold, self.options
-        )
 
 
 @lru_cache(maxsize=1)
