@@ -82,9 +82,8 @@ PAINTINGS = 40
 """Paintings of each kind on which the detector is compared with the truth."""
 ROUNDS = 12
 """Most rounds of a run, more than its work allows."""
-SAVING: Mapping[str, Any] = {"crop": True, "reference_steps": 6}
-"""Settings of the tournament: a proposal costs its crop, and the picture of what is missing, of
-which all proposals of a round are made, few steps."""
+SAVING: Mapping[str, Any] = {"crop": True}
+"""Settings of the tournament: a proposal costs its crop."""
 RUNS: dict[str, dict[str, Any]] = {
     "triplets": {"rounds": 1, "profile": {"composer": "triplets"}},
     "best_of_n": {"rounds": PICTURES, "profile": {"strategy": "resample"}},

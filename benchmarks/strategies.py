@@ -70,8 +70,6 @@ IMAGES = 7
 RUNS: Mapping[str, Mapping[str, Any]] = {
     **{name: {"profile": {"strategy": name}} for name in strategies() if name != "compose-edit"},
     "feedback-whole": {"profile": {"strategy": "feedback", **WHOLE}},
-    "schedule": {"profile": {"strategy": "schedule", **WHOLE}},
-    "masked": {"profile": {"strategy": "masked", **WHOLE}},
     "tournament": {
         "profile": {"strategy": "tournament", **SAVING},
         "budget": Budget(work=IMAGES * STEPS),

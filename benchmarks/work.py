@@ -3,9 +3,8 @@
 ``python -m benchmarks.work [--quick]``. Both sides draw the same held-out scenes of the miniature
 world with the same three calls: a base picture, a picture of what is missing in it, and the
 refinement of the base that sees both. The script draws three full pictures: text-to-image twice,
-then the refinement with two IP-Adapters (:class:`benchmarks.gpu_loop.Script`). Ours leaves guidance
-out after a third of the steps, draws the picture of what is missing in few steps, and redraws only
-a crop around its place (:data:`SAVING`). Its pictures of what is missing are composed and
+then the refinement with two IP-Adapters (:class:`benchmarks.gpu_loop.Script`). Ours redraws only a
+crop around what is missing (:data:`SAVING`). Its pictures of what is missing are composed and
 judged by the same models. A scene counts where both sides found something missing: elsewhere no
 side has a second picture to draw.
 
@@ -15,9 +14,7 @@ their sums; ``sgscore.feedback`` and ``sgscore.plain_script`` by judges that no 
 the script what it has not, the loop's judges that keep the better of base and refinement.
 ``speedup``: seconds of the script's three calls, of ours. ``script_pixels``: mean difference, of
 255, of the script's pictures from those that our backend draws with the script's settings.
-``work.drafts``, ``work.best_of_4``, ``sgscore.drafts``, ``sgscore.best_of_4`` and
-``gain.drafts_vs_best_of_4``, of all scenes: the best of four drafts finished, against the best of
-four pictures. ``every.*``: the same as above of all scenes, where both stop after the base picture
+``every.*``: the same as above of all scenes, where both stop after the base picture
 if nothing is missing.
 """
 
@@ -40,7 +37,6 @@ from benchmarks._loop import (
     miniature,
     read,
     refined,
-    score_figures,
     stacked,
 )
 from benchmarks._rows import MeasuredScene, SceneStudy, scene_options
@@ -55,16 +51,13 @@ from scenewright.runs.model_factory.profiles import RunModels
 from scenewright.runs.result import RunResult
 
 WORK = Path("out/bench-work")
-SAVING: Mapping[str, Any] = {"guided_share": 0.3, "reference_steps": 4, "crop": True}
-"""The settings that save work."""
+SAVING: Mapping[str, Any] = {"crop": True}
+"""The setting that saves work."""
 RUNS: Mapping[str, Mapping[str, Any]] = {
     "feedback": {"rounds": 2, "profile": {"strategy": "feedback", **SAVING}},
     "plain": {"rounds": 2, "profile": {"strategy": "feedback", **WHOLE}},
-    "drafts": {"rounds": 1, "profile": {"drafts": 4}},
-    "best_of_4": {"rounds": 4, "profile": {"strategy": "best-of-n"}},
 }
-"""Ours, the judged form of what the script draws, and one picture chosen of four: as drafts of a
-quarter of the steps, or as whole pictures."""
+"""Ours, and the judged form of what the script draws."""
 SIDES = ("feedback", "plain")
 
 
@@ -155,20 +148,7 @@ def figures_of(rows: Sequence[WorkRow]) -> dict[str, Any]:
         "speedup": interval(speedups),
         "script_pixels": max(row.apart or 0.0 for row in same),
         "scenes": len(same),
-        **_of_four(rows),
         **prefixed("every.", _side_by_side(rows)),
-    }
-
-
-def _of_four(rows: Sequence[WorkRow]) -> dict[str, Any]:
-    """Return the figures of drafts against whole pictures."""
-    runs = ("drafts", "best_of_4")
-    works = {run: [row.work[run] for row in rows] for run in runs}
-    cards = {run: [row.kept[run].report for row in rows] for run in runs}
-    return {
-        **{f"work.{run}": interval(works[run]) for run in runs},
-        "work.drafts_ratio": ratio(np.column_stack([works[run] for run in runs])),
-        **score_figures(cards, {"drafts_vs_best_of_4": runs}, ("sgscore",)),
     }
 
 

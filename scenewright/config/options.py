@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from scenewright.config.removed import check_removed_options
 from scenewright.core.ports.backend import MAX_SIDE, MAX_STEPS
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.questions import Protocol, QuestionForm
@@ -27,7 +28,6 @@ MAX_TEXT = 20_000
 """Longest text of a caller, in characters."""
 Asking = Literal["waves", "together"]
 Repair = Literal["whole", "region"]
-RealismRepair = Literal["resample", "inpaint"]
 ReferencePrompt = Literal["missing", "scene"]
 Noise = Literal["new", "same"]
 SentenceReader = Literal["llm", "rules"]
@@ -124,37 +124,14 @@ class RepairOptions(FiniteModel):
     gets new noise."""
     crop: bool = Field(default=False, exclude_if=lambda chosen: not chosen)
     """Redraw a region within a crop around it: less work, and the model sees less of the rest."""
-    crop_scale: float = Field(
-        default=1.0, ge=1.0, le=8.0, allow_inf_nan=False, exclude_if=lambda scale: scale == 1.0
-    )
-    """How many times longer and wider a crop is drawn than it is put back, up to the size that the
-    backend draws by itself."""
-    drafts: int = Field(default=0, ge=0, le=64, exclude_if=lambda count: not count)
-    """Few-step drafts of the first picture, of which the one that holds most is finished; 0: none.
-    """
-    draft_steps: int | None = Field(
-        default=None, ge=1, le=1000, exclude_if=lambda steps: steps is None
-    )
-    """Denoising steps of a draft; None: a quarter of those of every picture."""
-    draft_strength: float = Field(
-        default=0.6, gt=0.0, le=1.0, exclude_if=lambda strength: strength == 0.6
-    )
-    """Share of the denoising with which the best draft is finished. With 1, and on backends that
-    start from no picture, its noise is drawn again with all steps."""
     proposals: Proposals = Field(default=5, exclude_if=lambda count: count == 5)
     """Most proposals for a place in a round of the strategy tournament."""
-    guided_share: float = Field(default=1.0, ge=0.0, le=1.0, exclude_if=lambda share: share == 1.0)
-    """Share of the denoising steps, from the first on, with guidance: late steps need it little and
-    take half the work without it."""
-    reference_steps: int | None = Field(
-        default=None, ge=1, le=1000, exclude_if=lambda steps: steps is None
-    )
-    """Denoising steps of a reference image; None: those of every picture."""
-    realism_repair: RealismRepair = Field(
-        default="resample", exclude_if=lambda how: how == "resample"
-    )
-    """What to do once nothing is missing but objects look unreal: redraw the whole picture from
-    another seed (``resample``), or only the place of the least real object (``inpaint``)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_removed(cls, data: Any) -> Any:
+        check_removed_options(data)
+        return data
 
 
 class LoopOptions(RepairOptions, ImageOptions):

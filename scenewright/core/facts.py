@@ -733,10 +733,11 @@ class ScoreCard(FrozenModel):
 
     @property
     def satisfied(self) -> bool:
-        """Whether every fact holds; a wish that no judge answered does not count."""
+        """Whether every fact holds; realism and a wish that no judge answered do not count."""
         return all(
             verdict.state == "yes" or (verdict.state == "unscored" and is_wish(verdict.fact_id))
             for verdict in self.verdicts
+            if not is_realism(verdict.fact_id)
         )
 
     @property

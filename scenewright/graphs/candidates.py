@@ -7,7 +7,7 @@ that their events, pages and results are the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from langgraph.graph import END, StateGraph
@@ -15,10 +15,9 @@ from langgraph.runtime import Runtime
 from langgraph.types import Send
 
 from scenewright.config.options import LoopOptions
-from scenewright.core.facts import Fact, ScoreCard, missing_graph
+from scenewright.core.facts import missing_graph
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import (
-    Answered,
     Finished,
     Generated,
     Missing,
@@ -26,8 +25,7 @@ from scenewright.graphs.events import (
 )
 from scenewright.graphs.run_status import finished_key, totals_of
 from scenewright.graphs.state import Candidate, RefineContext, RefineState, emit
-from scenewright.graphs.strategies.base import Attempt, RoundContext, UnrealisticObject, attempts
-from scenewright.graphs.strategies.repairs import unrealistic_objects
+from scenewright.graphs.strategies.base import RoundContext, attempts
 from scenewright.graphs.verify import VerifyInput, build_verify
 
 _VERIFY = build_verify().compile()
@@ -53,7 +51,6 @@ def make_round_context(
     drawn = log.get(f"r{best['round']}:candidate:generated", Generated)
     assert drawn is not None
     steps = options.steps or context.backend.features.default_steps
-    tried = attempts(log.events, facts, round, steps)
     most = options.budget.images
     before = (event for event in log.events if getattr(event, "round", -1) < round)
     left = None if most is None else most - int(totals_of(before)["images"])
@@ -71,8 +68,7 @@ def make_round_context(
         features=context.backend.features,
         composer=context.composer,
         images=context.images,
-        tried=tried,
-        unrealistic=_unreal(facts, card, best, tried, context) if options.realism else (),
+        tried=attempts(log.events, facts, round, steps),
         images_left=left,
         judges=_judges_asked(context),
     )
@@ -82,23 +78,6 @@ def _judges_asked(context: RefineContext) -> int:
     """Return how many judges of the loop are asked about a picture that is judged at once."""
     cascade = context.cascade_of("loop")
     return len(context.judges("loop")) if cascade is None else len(cascade.first)
-
-
-def _unreal(
-    facts: Sequence[Fact],
-    card: ScoreCard,
-    best: Candidate,
-    tried: Sequence[Attempt],
-    context: RefineContext,
-) -> tuple[UnrealisticObject, ...]:
-    answers = [
-        answer
-        for event in context.log.events
-        if isinstance(event, Answered) and (event.round, event.role) == (best["round"], "loop")
-        for answer in event.answers
-    ]
-    size = context.images.get(best["image"]).size
-    return unrealistic_objects(facts, card, answers, size, tried)
 
 
 async def judge(

@@ -330,18 +330,14 @@ def request_of(
         raise ComposerError(
             f"the prompt has {len(prompt)} characters, the limit is {MAX_PROMPT}: split the scene"
         )
-    steps = redrawn.steps or options.steps
-    if purpose == "reference" and options.reference_steps is not None:
-        steps = options.reference_steps
     return GenerationRequest(
         prompt=prompt,
         negative_prompt=options.negative_prompt,
         seed=seed,
         width=options.width,
         height=options.height,
-        steps=steps,
+        steps=options.steps,
         guidance=options.guidance,
-        guided_share=options.guided_share,
         references=redrawn.references,
         start=redrawn.start,
         emphasis=redrawn.emphasis,

@@ -236,10 +236,9 @@ class Planned(_Event):
     reference: SceneGraph | None = None
     """What a reference image is drawn of first; none: no reference."""
     object: str | None = Field(default=None, exclude_if=lambda id_: id_ is None)
-    """Id of the object that is drawn anew because it does not look real; none: another repair."""
+    """In logs of older versions: id of the object that was drawn anew to look more real."""
     region: Box | None = Field(default=None, exclude_if=lambda box: box is None)
-    """Where that is: left, top, right, bottom as shares of the picture's sides; none: the whole
-    picture is drawn."""
+    """Where that was: left, top, right, bottom as shares of the picture's sides."""
     places: tuple[Place, ...] = Field(default=(), exclude_if=lambda places: not places)
     """Places that are repaired by proposals; empty: the round draws one picture."""
     work: tuple[float, float] | None = Field(default=None, exclude_if=lambda work: work is None)
@@ -395,7 +394,7 @@ class Generated(_Event):
 
 
 class Drafted(_Event):
-    """Drafts of the first picture were judged, and the best one is finished."""
+    """Drafts of the first picture were judged; only in logs of older versions."""
 
     type: Literal["drafted"] = "drafted"
     round: int

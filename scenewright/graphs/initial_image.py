@@ -6,7 +6,7 @@ there. With a mask every repair starts from the best picture and keeps it where 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from langgraph.runtime import Runtime
@@ -133,13 +133,7 @@ def within_mask(redrawn: GenerationOverrides, round_context: RoundContext) -> Ge
         both = ImageChops.darker(own, ours)
         if both.getbbox() is not None:
             mask = images.put(both)
-    return GenerationOverrides(
-        references=redrawn.references,
-        start=start.model_copy(update={"mask": mask}),
-        prompt=redrawn.prompt,
-        emphasis=redrawn.emphasis,
-        seed=redrawn.seed,
-    )
+    return replace(redrawn, start=start.model_copy(update={"mask": mask}))
 
 
 def _read(picture: Image.Image | str | Path | None) -> Image.Image | None:

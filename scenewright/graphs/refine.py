@@ -17,15 +17,15 @@ checkpointer.
 
 from __future__ import annotations
 
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import Literal
 
 from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
+from scenewright.core.facts import is_realism
 from scenewright.core.images import nothing_drawn
-from scenewright.core.layout import Region
 from scenewright.core.ports.backend import BatchingBackend
 from scenewright.graphs.candidates import (
     add_ending,
@@ -34,7 +34,6 @@ from scenewright.graphs.candidates import (
     make_round_context,
     route_to_report,
 )
-from scenewright.graphs.drafts import choose_draft
 from scenewright.graphs.drawing import compose, draw
 from scenewright.graphs.errors import RunError
 from scenewright.graphs.events import Generated, Planned, StopReason
@@ -58,8 +57,8 @@ from scenewright.graphs.strategies.base import (
     RoundContext,
     planned,
 )
-from scenewright.graphs.strategies.registry import realism_strategy, strategy_of
-from scenewright.graphs.strategies.repairs import BestOfN, Resample, only_unreal
+from scenewright.graphs.strategies.registry import strategy_of
+from scenewright.graphs.strategies.repairs import BestOfN, Resample
 
 
 def build_refine() -> StateGraph[RefineState, RefineContext, RefineState, RefineState]:
@@ -119,8 +118,6 @@ async def _generate(state: RefineState, runtime: Runtime[RefineContext]) -> Refi
             ),
             round_context,
         )
-    if image is None and state["round"] == 0:
-        redrawn = await choose_draft(state["scene"], state["prompt"], runtime)
     if image is None:
         alike = redrawn in (None, GenerationOverrides())
         ahead = _drawn_ahead(state, runtime.context) if alike else 0
@@ -163,14 +160,11 @@ def _told(round: int, context: RefineContext) -> RepairPlan | None:
     event = context.log.get(f"r{round}:planned", Planned)
     if event is None:
         return None
-    region = None if event.region is None else Region(*event.region)
     return RepairPlan(
         event.strategy,
         event.does,
         event.why,
         event.reference,
-        event.object,
-        region,
         event.places,
         event.work,
         event.judge_calls,
@@ -245,8 +239,6 @@ async def _plan(
                 does=repair_plan.does,
                 why=repair_plan.why,
                 reference=repair_plan.reference,
-                object=repair_plan.object,
-                region=None if repair_plan.region is None else astuple(repair_plan.region),
                 places=repair_plan.places,
                 work=repair_plan.work,
                 judge_calls=repair_plan.judge_calls,
@@ -284,9 +276,6 @@ async def _move(state: RefineState, context: RefineContext, round: int) -> Repai
         round_context = replace(round_context, seen=seen)
     if round_context.missing or not strategy.stops_when_satisfied:
         return strategy.plan_repair(round_context)
-    if only_unreal(round_context):
-        repair = context.options.realism_repair
-        return realism_strategy(strategy, round_context.features, repair).plan_repair(round_context)
     empty = _is_empty(state["best"], context)
     why = "nothing is drawn on the picture" if empty else "nothing is known to be missing"
     return replace(Resample().plan_repair(round_context), why=why)
@@ -303,7 +292,11 @@ def _over(state: RefineState, context: RefineContext) -> StopReason | None:
     empty = newest.fact_recall is None and _is_empty(state["candidates"][-1], context)
     if newest.fact_recall is None and not empty:
         return "unscored"
-    missing = any(verdict.state in ("no", "void") for verdict in kept.verdicts)
+    missing = any(
+        verdict.state in ("no", "void")
+        for verdict in kept.verdicts
+        if not is_realism(verdict.fact_id)
+    )
     if early and not missing and not empty:
         # Nothing is known to be missing, so there is nothing to repair.
         return "unscored"

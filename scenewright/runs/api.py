@@ -92,9 +92,7 @@ async def refine(
     first, and the denoising steps and partial images in between.
 
     - ``realism``: judges also say how real each object looks, in shape and texture. Of pictures
-      that hold equally many facts, the more real one is kept. Once nothing is missing, the picture
-      is drawn again while objects look unreal; with ``realism_repair = "inpaint"`` in the profile,
-      only the least real object is redrawn in place.
+      that hold equally many facts, the more real one is kept.
     - ``self_report``: the judges of the loop report the result, as in the Scene-Bench paper, and
       the result is labelled so. Otherwise no model of the loop, its director included, may report.
     - ``start``: the run begins with this picture instead of a drawing. With ``mask``, only its

@@ -24,6 +24,7 @@ from scenewright.config.profiles import (
     Profile,
     SettingsError,
 )
+from scenewright.config.removed import without_removed_options
 from scenewright.config.settings import Settings, find_profile, load_settings, profile_with
 from scenewright.core.flushing import in_thread
 from scenewright.core.ports.backend import always
@@ -304,8 +305,10 @@ def plan_again(folder: str | Path, **arguments: Unpack[ResumeArguments]) -> RunP
     try:
         scene = SceneGraph.model_validate(config["scene"])
         context = {ACCOUNTS: settings.accounts, DIRECTED: "chat" in config["replaced"]}
-        profile = Profile.model_validate(config["profile"], context=context)
-        options = LoopOptions.model_validate(config["options"])
+        profile = Profile.model_validate(
+            without_removed_options(config["profile"]), context=context
+        )
+        options = LoopOptions.model_validate(without_removed_options(config["options"]))
     except ValidationError as error:
         raise RunError(
             f"{place.path} is a run of another version of scenewright ({first_problem(error)}): "

@@ -1,4 +1,4 @@
-"""What a run would send and ask, worked out before any model is loaded or downloaded.
+"""The prompts and questions of a run, before any model is loaded or downloaded.
 
 The prompt where no language model writes it, else what the language model would be sent; its
 tokens against what the image model reads; questions with their options; judges, and what lies
@@ -21,20 +21,18 @@ from scenewright.config.profiles import CHAT_COMPOSERS, LOCAL_BACKEND, Profile
 from scenewright.config.settings import reports_itself
 from scenewright.core.facts import FACT_KINDS, Fact
 from scenewright.core.intent import Passage
+from scenewright.core.ports.backend import BackendError, BackendFeatures
 from scenewright.core.ports.composer import Wording, compose_with_origin
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import round_seed
 from scenewright.graphs.strategies.tournament import FIRST, Tournament
 from scenewright.runs.coverage import coverage_of
-from scenewright.runs.model_factory.profiles import composer_of
+from scenewright.runs.model_factory.local_models import backend_folder
+from scenewright.runs.model_factory.profiles import backend_of, composer_of
 
 if TYPE_CHECKING:
-    from scenewright.config.profiles import BackendSpec
-    from scenewright.config.settings import Settings
-    from scenewright.core.ports.backend import BackendFeatures
     from scenewright.runs.plan import RunPlan
     from scenewright.tools.backends.families import Family
-    from scenewright.tools.backends.image_models import ImageCaps
     from scenewright.tools.backends.prompts import PromptReader
 
 
@@ -118,11 +116,18 @@ async def preview_of(plan: RunPlan) -> RunPreview:
     these cannot.
     """
     profile, scene = plan.profile, plan.scene
+    from scenewright.tools.backends.prompts import PromptReader, reader_for
+
     if plan.unread is not None and plan.unread.problem:
         raise CaptionError(plan.unread.problem)
     facts = plan.options.form.facts(scene)
-    reader = _reader(profile, plan.settings)
     abilities = _abilities(plan)
+    features = abilities if isinstance(abilities, BackendFeatures) else None
+    if profile.backend.kind == LOCAL_BACKEND:
+        folder = backend_folder(profile.backend.model)
+        reader = reader_for(str(folder) if folder.is_dir() else profile.backend.model)
+    else:
+        reader = PromptReader((), None if features is None else features.prompt_tokens)
     told, messages = await _prompt(plan, reader, abilities.languages if abilities else ("en",))
     avoids = abilities is not None and abilities.negative_prompt
     prompt = None if told is None else without_excluded(told.prompt, scene, avoids)
@@ -133,7 +138,7 @@ async def preview_of(plan: RunPlan) -> RunPreview:
     writes = profile.composer in CHAT_COMPOSERS
     return RunPreview(
         scene=scene,
-        reader=_reader_of(plan),
+        reader=_sentence_reader(plan),
         profile=profile.name,
         backend=f"{profile.backend.kind}:{profile.backend.model}",
         composer=profile.composer,
@@ -151,7 +156,7 @@ async def preview_of(plan: RunPlan) -> RunPreview:
         facts_dropped=()
         if told is None or count is None
         else dropped_facts(scene, facts, told.prompt, count.read, told.unsaid),
-        work=_work(plan),
+        work=None if features is None else _work(plan, features),
         repair=_repair(plan),
         facts=facts,
         protocol=plan.options.protocol,
@@ -164,7 +169,7 @@ async def preview_of(plan: RunPlan) -> RunPreview:
     )
 
 
-def _reader_of(plan: RunPlan) -> str:
+def _sentence_reader(plan: RunPlan) -> str:
     if plan.unread is not None:
         return f"rules; the run asks {plan.profile.chat} to read it (--with llm does now)"
     reading = plan.reading
@@ -174,14 +179,15 @@ def _reader_of(plan: RunPlan) -> str:
 
 
 def _abilities(plan: RunPlan) -> BackendFeatures | Family | None:
-    """Return what the image model takes, as far as is known without it."""
-    from scenewright.core.ports.backend import BackendError
-    from scenewright.runs.model_factory.profiles import backend_of
-
+    """Return the abilities of the image model, as far as they are known without it and its key."""
     spec = plan.profile.backend
     try:
         if spec.kind != LOCAL_BACKEND:
-            return _caps_of(spec, plan.settings).features(spec.size)
+            from scenewright.tools.backends.image_models import image_caps_of
+
+            account = plan.settings.account(spec.kind)
+            limits = spec.limits_over(account.models.get(spec.model))
+            return image_caps_of(account.provider, spec.model, limits).features(spec.size)
         return backend_of(spec, plan.settings).features
     except BackendError:
         # Its weights are not on this machine: the row of its family says it.
@@ -192,37 +198,18 @@ def _abilities(plan: RunPlan) -> BackendFeatures | Family | None:
         return known_families().get(entry.pipeline or "") if entry is not None else None
 
 
-def _caps_of(spec: BackendSpec, settings: Settings) -> ImageCaps:
-    """Return the abilities of an image API's model, which needs no key; raises ``BackendError``."""
-    from scenewright.tools.backends.image_models import image_caps_of
-
-    account = settings.account(spec.kind)
-    limits = spec.limits_over(account.models.get(spec.model))
-    return image_caps_of(account.provider, spec.model, limits)
-
-
-def _work(plan: RunPlan) -> tuple[float, float] | None:
-    from scenewright.core.ports.backend import BackendError
-    from scenewright.runs.model_factory.profiles import backend_of
-
+def _work(plan: RunPlan, features: BackendFeatures) -> tuple[float, float] | None:
     if plan.profile.backend.kind != LOCAL_BACKEND:
-        return None
-    try:
-        features = backend_of(plan.profile.backend, plan.settings).features
-    except BackendError:
         return None
     options, size = plan.options, features.default_size
     width, height = options.width or size[0], options.height or size[1]
-    saved = features.guided_share and features.default_guidance > 1
-    share = (1 + options.guided_share) / 2 if saved else 1.0
-    step = share * width * height / (size[0] * size[1])
+    step = width * height / (size[0] * size[1])
     first = step * (options.steps or features.default_steps)
-    reference = step * options.reference_steps if options.reference_steps else first
-    most, round = options.budget.work, first + reference
+    most, round = options.budget.work, 2 * first
     if options.strategy == Tournament.name:
-        round = options.proposals * (first + reference)
+        round *= options.proposals
     whole = first + (options.rounds - 1) * round
-    return first, whole if most is None else min(whole, most + first + reference)
+    return first, whole if most is None else min(whole, most + 2 * first)
 
 
 def _repair(plan: RunPlan) -> str:
@@ -288,20 +275,3 @@ async def _prompt(
     writer = Table6Composer(chat) if table6 else LanguageComposer(chat, stages, room=reader.room)
     sent = writer.messages(scene)
     return None, tuple(Message(role=one.type, text=str(one.text)) for one in sent)
-
-
-def _reader(profile: Profile, settings: Settings) -> PromptReader:
-    from scenewright.runs.model_factory.local_models import backend_folder
-    from scenewright.tools.backends.prompts import PromptReader, reader_for
-
-    spec = profile.backend
-    if spec.kind != LOCAL_BACKEND:
-        from scenewright.core.ports.backend import BackendError
-
-        try:
-            caps = _caps_of(spec, settings)
-        except BackendError:
-            return PromptReader((), None)
-        return PromptReader((), caps.features(spec.size).prompt_tokens)
-    folder = backend_folder(spec.model)
-    return reader_for(str(folder) if folder.is_dir() else spec.model)

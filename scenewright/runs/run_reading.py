@@ -49,16 +49,16 @@ async def read_locked(plan: RunPlan) -> RunPlan:
         return plan
     digest = hashlib.sha256(unread.text.encode("utf-8", "surrogatepass")).hexdigest()
     path = plan.folder / f"{READING}{digest[:8]}.json"
-    kept = await asyncio.to_thread(_kept, path)
-    begun = plan.folder.manifest() is not None
-    if kept is None:
+    stored = await asyncio.to_thread(_stored, path)
+    if stored is None:
         # What would be refused later is not paid for.
         plan.folder.check_config(plan.config)
-    if kept is None or not (begun or kept.reading is None or kept.reading.reader == "llm"):
+    by_rules = stored is not None and stored.reading is not None and stored.reading.reader != "llm"
+    if stored is None or (by_rules and plan.folder.manifest() is None):
         check_limit(plan)
-        before = unread.earlier if kept is None else kept.reading
-        kept = await _read_and_keep(plan, unread, path, before)
-    read = unread.replan(kept.scene)
+        before = unread.earlier if stored is None else stored.reading
+        stored = await _read_and_store(plan, unread, path, before)
+    read = unread.replan(stored.scene)
     options = read.options.model_copy(update={"budget": plan.options.budget})
     return replace(
         plan,
@@ -66,16 +66,42 @@ async def read_locked(plan: RunPlan) -> RunPlan:
         options=options,
         config=read.config,
         unread=None,
-        reading=kept.reading,
+        reading=stored.reading,
     )
 
 
-async def _read_and_keep(
+def _stored(path: Path) -> ReadScene | None:
+    """Return the reading that a run folder has; None if there is none."""
+    try:
+        return ReadScene.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError) as error:
+        why = first_problem(error) if isinstance(error, ValidationError) else error
+        raise RunError(f"{path} cannot be read: {why}. Restore it, or start anew") from error
+
+
+async def _read_and_store(
     plan: RunPlan, unread: UnreadSentence, path: Path, before: SentenceReading | None
 ) -> ReadScene:
-    """Return what is read of a sentence; ``before``: an earlier reading that this run paid for."""
-    nonce = path.with_suffix(".nonce")
-    with metered() as spent, paying(await asyncio.to_thread(_nonce, nonce), "read"):
+    """Return the reading of a sentence; ``before``: an earlier reading that this run paid for."""
+    name = path.with_suffix(".nonce")
+
+    def nonce() -> str:
+        """Return the random name of a reading under way, which the run has before its manifest."""
+        if not name.exists():
+            write_text(name, secrets.token_hex(16))
+        return name.read_text(encoding="utf-8")
+
+    def store(read: ReadScene) -> ReadScene:
+        if read.reading is not None:
+            read = read.model_copy(update={"reading": read.reading.plus(before)})
+        write_text(path, read.model_dump_json(indent=2))
+        # The next attempt wants another reply.
+        name.unlink(missing_ok=True)
+        return read
+
+    with metered() as spent, paying(await asyncio.to_thread(nonce), "read"):
         try:
             found = await read_words(
                 unread.text,
@@ -86,35 +112,7 @@ async def _read_and_keep(
             )
         except (CaptionError, ReadingError) as error:
             # Nobody has read it; what that cost is the next attempt's.
-            reading = paid_reading(plan.profile.chat or "", spent, str(error)).plus(before)
-            await asyncio.to_thread(_keep, path, ReadScene(scene=SceneGraph(), reading=reading))
-            # Whoever tries again wants another reply.
-            nonce.unlink(missing_ok=True)
+            reading = paid_reading(plan.profile.chat or "", spent, str(error))
+            await asyncio.to_thread(store, ReadScene(scene=SceneGraph(), reading=reading))
             raise
-    if found.reading is not None:
-        found = found.model_copy(update={"reading": found.reading.plus(before)})
-    await asyncio.to_thread(_keep, path, found)
-    nonce.unlink(missing_ok=True)
-    return found
-
-
-def _nonce(path: Path) -> str:
-    """Return the random name of a reading under way, which the run has before its manifest."""
-    if not path.exists():
-        write_text(path, secrets.token_hex(16))
-    return path.read_text(encoding="utf-8")
-
-
-def _keep(path: Path, read: ReadScene) -> None:
-    write_text(path, read.model_dump_json(indent=2))
-
-
-def _kept(path: Path) -> ReadScene | None:
-    """Return the reading that a run folder keeps; None if there is none."""
-    try:
-        return ReadScene.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValidationError) as error:
-        why = first_problem(error) if isinstance(error, ValidationError) else error
-        raise RunError(f"{path} cannot be read: {why}. Restore it, or start anew") from error
+    return await asyncio.to_thread(store, found)

@@ -20,16 +20,7 @@ from scenewright.service.compat.openai_images.bodies import OpenAIExtension
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.mcp.arguments import RefineScene
 
-_OF_PROFILES = {
-    "predicates",
-    "crop_scale",
-    "realism_repair",
-    "reference_steps",
-    "guided_share",
-    "draft_strength",
-    "drafts",
-    "draft_steps",
-}
+_OF_PROFILES = {"predicates"}
 """Options of a profile that no door takes: it may name a file."""
 
 

@@ -92,7 +92,7 @@ async def test_at_least_one_picture_is_drawn_after_an_edit(tmp_path: Path) -> No
     assert "nothing is known to be missing" in planned.why
 
 
-@pytest.mark.parametrize("strategy", ["feedback", "router", "schedule", "masked", "inpaint"])
+@pytest.mark.parametrize("strategy", ["feedback", "router", "resample", "inpaint"])
 async def test_every_strategy_goes_on_from_a_perfect_picture(tmp_path: Path, strategy: str) -> None:
     person = Person(tmp_path / "run", 255, strategy=strategy)
     await person()

@@ -1,4 +1,4 @@
-"""A run that repairs realism, killed at any step: nothing lost, nothing paid twice."""
+"""A run whose judges tell realism, killed at any step: nothing lost, nothing paid twice."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ def cases() -> list[dict[str, Any]]:
     return cases_of("realism")
 
 
-def test_the_unbroken_run_draws_an_object_anew_and_pays_for_each_thing_once(
+def test_the_unbroken_run_keeps_the_more_real_picture_and_pays_for_each_thing_once(
     cases: list[dict[str, Any]],
 ) -> None:
     (whole,) = of(cases, "whole")
     assert whole["each key once"]
     planned = [event for event in whole["events"] if event["type"] == "planned"]
-    assert [plan["object"] for plan in planned] == ["dog.1", "dog.1"]
-    assert all(len(plan["region"]) == 4 for plan in planned)
+    assert [plan["strategy"] for plan in planned] == ["best-of-n"] * 2
     assert whole["result"]["ocr"]["loop"]["before"] < whole["result"]["ocr"]["loop"]["after"]
     assert sorted(whole["calls"]) == whole["stored"]
 

@@ -119,7 +119,7 @@ async def test_the_prompt_of_a_crop_says_where_things_are_in_the_crop(tmp_path: 
             return replace(super().features, default_size=(128, 128))
 
     events: list[Event] = []
-    profile = {"strategy": "tournament", "crop": True, "crop_scale": 2.0}
+    profile = {"strategy": "tournament", "crop": True}
     await refine(
         SCENE,
         BUILT_IN["miniature"].model_copy(update=profile),
@@ -140,7 +140,7 @@ async def test_the_prompt_of_a_crop_says_where_things_are_in_the_crop(tmp_path: 
         assert f"a {name.partition('.')[0]} at the " in prompts[f"r1:proposal:{at}:composed"]
     drawn = [e.request for e in only(events, Generated) if e.purpose == "proposal"]
     assert drawn
-    assert all(one.start is not None and one.start.crop_scale == 2 for one in drawn)
+    assert all(one.start is not None and one.start.crop for one in drawn)
 
 
 async def test_a_place_without_a_winner_gets_more_and_then_stays_as_it_was(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -15,13 +15,13 @@ from scenewright.core.ports.backend import (
     GeneratedImage,
     GenerationRequest,
 )
-from scenewright.graphs.events import Drafted, Event, Generated
+from scenewright.graphs.events import Event, Generated
 from scenewright.graphs.state import round_seed
 from scenewright.runs.api import refine
 from scenewright.runs.record import read_run
 from scenewright.runs.report.render import write_page
 from scenewright.runs.result import RunResult
-from tests.doubles import Killed, ScriptedBackend, ScriptedComposer, ScriptedJudge, kill_at
+from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 
 SCENE = "red ball on table; dog left of table"
 WORK = 2.0
@@ -108,14 +108,12 @@ async def test_no_round_begins_beyond_the_work_allowed(tmp_path: Path) -> None:
     assert len(drawn) == 3
 
 
-async def test_settings_that_save_work_reach_every_picture(tmp_path: Path) -> None:
-    saving = {"guided_share": 0.5, "reference_steps": 1, "steps": 4}
-    _, drawn = await run(tmp_path / "run", CountedBackend(lambda request: 50), rounds=2, **saving)
+async def test_the_steps_of_the_run_reach_every_picture(tmp_path: Path) -> None:
+    _, drawn = await run(tmp_path / "run", CountedBackend(lambda request: 50), rounds=2, steps=4)
     first, reference, second = drawn
     assert reference.seed == round_seed(5, 1, "reference")
-    assert [one.steps for one in (first, reference, second)] == [4, 1, 4]
-    assert {one.guided_share for one in drawn} == {0.5}
-    # A request without them has the key that it always had.
+    assert [one.steps for one in (first, reference, second)] == [4, 4, 4]
+    # A plain request has the key that it always had.
     plain = GenerationRequest(prompt="a dog", seed=1)
     assert "guided_share" not in plain.model_dump(mode="json")
 
@@ -144,76 +142,3 @@ async def test_a_limit_that_may_end_the_run_early_draws_none_ahead(tmp_path: Pat
     result, _ = await run(tmp_path / "run", backend, rounds=6, budget=budget, strategy="best-of-n")
     assert backend.together == [1, 1]
     assert result.stop_reason == "budget"
-
-
-class TestDrafts:
-    """Drafts before the first picture."""
-
-    DRAFTS: ClassVar[dict[str, Any]] = {"drafts": 3, "draft_steps": 1, "steps": 4}
-
-    @staticmethod
-    def best_is_second(request: GenerationRequest) -> int:
-        return 255 if request.seed == round_seed(5, 1, "draft") else 50
-
-    async def test_the_draft_that_holds_most_is_finished(self, tmp_path: Path) -> None:
-        backend = CountedBackend(self.best_is_second, masks=True)
-        result, drawn = await run(tmp_path / "run", backend, rounds=1, **self.DRAFTS)
-        assert backend.together == [3, 1]
-        *drafts, candidate = drawn
-        assert [one.seed for one in drafts] == [round_seed(5, at, "draft") for at in range(3)]
-        assert [one.steps for one in drawn] == [1, 1, 1, 4]
-        view = read_run(tmp_path / "run")
-        told = view.rounds[0].last(Drafted)
-        assert told is not None
-        assert told.kept == 1
-        assert candidate.start is not None
-        assert candidate.start.image == told.images[1]
-        assert candidate.start.strength == 0.6
-        assert result.totals["images"] == view.images == 4
-        assert view.work == 4 * WORK
-        page = write_page(tmp_path / "run").read_text(encoding="utf-8")
-        assert "6 of 6 facts, finished" in page
-        assert page.count("draft ") >= 3
-
-    async def test_without_a_start_the_best_noise_is_drawn_again(self, tmp_path: Path) -> None:
-        backend = CountedBackend(self.best_is_second)
-        _, drawn = await run(tmp_path / "run", backend, rounds=1, **self.DRAFTS)
-        assert drawn[-1].start is None
-        assert drawn[-1].seed == round_seed(5, 1, "draft")
-        assert drawn[-1].steps == 4
-
-    @pytest.mark.parametrize(("images", "drafts"), [(2, 0), (3, 2), (9, 3)])
-    async def test_the_budget_of_images_counts_drafts(
-        self, tmp_path: Path, images: int, drafts: int
-    ) -> None:
-        backend = CountedBackend(self.best_is_second, masks=True)
-        budget = Budget(images=images)
-        _, drawn = await run(tmp_path / "run", backend, rounds=1, budget=budget, **self.DRAFTS)
-        assert len(drawn) == drafts + 1
-
-    @pytest.mark.parametrize("dies_at", [1, 4, 5, 6])
-    async def test_a_run_killed_at_any_event_draws_and_asks_nothing_twice(
-        self, tmp_path: Path, dies_at: int
-    ) -> None:
-        backend = CountedBackend(self.best_is_second, masks=True)
-        judge = ScriptedJudge("a", level=lambda fact: 100)
-
-        asked = {
-            "profile": BUILT_IN["miniature"].model_copy(update=self.DRAFTS),
-            "out": tmp_path / "run",
-            "seed": 5,
-            "rounds": 1,
-            "backend": backend,
-            "composer": ScriptedComposer(),
-            "judges": [judge],
-            "report_judges": [],
-        }
-        with pytest.raises(Killed):
-            await refine(SCENE, **asked, on_event=kill_at(dies_at))
-        result = await refine(SCENE, **asked)
-        assert sum(backend.together) == 4
-        assert result.totals["images"] == 4
-        view = read_run(tmp_path / "run")
-        told = view.rounds[0].last(Drafted)
-        assert told is not None
-        assert told.kept == 1

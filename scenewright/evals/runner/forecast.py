@@ -231,7 +231,7 @@ _PICTURE = 1024
 def _pictures_of(options: LoopOptions) -> tuple[int, int]:
     """Return the most pictures that a loop draws, and the most that its judges see."""
     each = options.proposals if options.strategy == Tournament.name else 1
-    looks = 1 + (options.rounds - 1) * each + options.drafts
+    looks = 1 + (options.rounds - 1) * each
     drawn = looks + (options.rounds - 1) * each
     most = options.budget.images or drawn
     return min(drawn, most), min(looks, most)

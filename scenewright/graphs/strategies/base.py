@@ -26,7 +26,7 @@ from scenewright.core.answers import in_lines
 from scenewright.core.english import article
 from scenewright.core.facts import Fact, ScoreCard
 from scenewright.core.images import ImageStore
-from scenewright.core.layout import Region, inverted, mask_of
+from scenewright.core.layout import Region, mask_of
 from scenewright.core.ports.backend import (
     BackendFeatures,
     Emphasis,
@@ -55,8 +55,6 @@ class GenerationOverrides:
     """Words of the prompt that weigh more."""
     seed: int | None = None
     """Another seed than the round's own."""
-    steps: int | None = None
-    """Another number of denoising steps."""
 
     @property
     def refines(self) -> bool:
@@ -80,8 +78,6 @@ class Attempt:
     """Facts confirmed before and not after."""
     better: bool
     """Whether its candidate became the best."""
-    object: str | None = None
-    """Id of the object whose realism it was to repair; none: it repaired something else."""
     kind: str = ""
     """Kind of failure of the picture that it began from: :func:`kind_of_failure`."""
     pictures: float = 0.0
@@ -92,22 +88,6 @@ class Attempt:
     def gained(self) -> int:
         """Facts that the kept picture gained by it."""
         return max(0, len(self.fixed) - len(self.broken)) if self.better else 0
-
-
-@dataclass(frozen=True, slots=True)
-class UnrealisticObject:
-    """An object of the best candidate that is there and does not look real."""
-
-    object: str
-    """Its id."""
-    lacking: tuple[tuple[str, float], ...]
-    """The aspects that were judged no, each with its probability."""
-    realism: float
-    """Mean probability over all of its aspects that were judged."""
-    region: Region | None = None
-    """Where the judges saw it; none if none of them tells."""
-    tries: int = 0
-    """Rounds that tried to repair it, since one of them gained something."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,8 +120,6 @@ class RoundContext:
     """Pictures by content hash; masks and pasted pictures are put there."""
     tried: tuple[Attempt, ...] = ()
     """Earlier rounds, oldest first."""
-    unrealistic: tuple[UnrealisticObject, ...] = ()
-    """Objects that do not look real, the next one to repair first; none without realism."""
     images_left: int | None = None
     """Images that the budget still allows; None: no limit."""
     backend: str = ""
@@ -150,19 +128,6 @@ class RoundContext:
     """Judges of the loop that are asked about a proposal."""
     seen: Mapping[str, Region] = field(default_factory=dict)
     """Where objects were seen in the best candidate, by id."""
-
-    @property
-    def failures(self) -> int:
-        """Rounds since the best candidate was found."""
-        return len(self._since_best())
-
-    def failures_of(self, strategy: str) -> int:
-        """Those of them in which ``strategy`` acted."""
-        return sum(attempt.strategy == strategy for attempt in self._since_best())
-
-    def _since_best(self) -> tuple[Attempt, ...]:
-        last = max((at for at, tried in enumerate(self.tried) if tried.better), default=-1)
-        return self.tried[last + 1 :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +142,6 @@ class RepairPlan:
     """Why."""
     reference: SceneGraph | None = None
     """What a reference image (I1) is to be drawn of first; None: none is."""
-    object: str | None = None
-    """Id of the object whose realism it repairs."""
-    region: Region | None = None
-    """Where it draws that object anew; none: everywhere."""
     places: tuple[Place, ...] = ()
     """Places that are repaired by proposals; empty: the round draws one picture."""
     work: tuple[float, float] | None = None
@@ -271,20 +232,7 @@ def start_within(
 ) -> Start:
     """Return the start picture of which the white of ``mask`` may change, in a crop if wanted."""
     crop = round_context.options.crop and round_context.features.crops
-    return Start(
-        image=image,
-        strength=strength,
-        mask=mask,
-        instruct=instruct,
-        crop=crop,
-        crop_scale=round_context.options.crop_scale if crop else 1.0,
-    )
-
-
-def mask_outside(round_context: RoundContext, regions: Iterable[Region]) -> str:
-    """Content hash of the mask of all but ``regions``."""
-    size = round_context.images.get(round_context.best).size
-    return round_context.images.put(inverted(mask_of(regions, size)))
+    return Start(image=image, strength=strength, mask=mask, instruct=instruct, crop=crop)
 
 
 def absent_objects(round_context: RoundContext) -> list[str]:
@@ -309,21 +257,6 @@ def failure_line(round_context: RoundContext, most: int = 4) -> str:
     said = [line.fact.statement for line in in_lines(failed_facts(round_context))]
     more = f" and {len(said) - most} more" if len(said) > most else ""
     return f"not confirmed: {'; '.join(said[:most])}{more}"
-
-
-def phrases(round_context: RoundContext) -> list[str]:
-    """Return the words for what failed, as a prompt says them.
-
-    Objects with their attributes, relations with their target.
-    """
-    items = {item.id: item for item in round_context.scene.objects}
-    found: list[str] = []
-    for fact in failed_facts(round_context):
-        if fact.kind == "relation" and fact.target is not None:
-            found.append(f"{fact.predicate} the {noun_phrase(items[fact.target])}")
-        else:
-            found.append(noun_phrase(items[fact.subject]))
-    return list(dict.fromkeys(found))
 
 
 def clauses(round_context: RoundContext) -> list[str]:
@@ -394,7 +327,6 @@ def attempts(
     """
     cards: dict[int, ScoreCard] = {}
     acting: dict[int, str] = {}
-    objects: dict[int, str] = {}
     drawn: dict[int, list[Generated]] = {}
     for event in events:
         if isinstance(event, Generated) and event.drawn and event.round < before:
@@ -403,31 +335,26 @@ def attempts(
             cards[event.round] = event.card
         elif isinstance(event, Planned) and event.round < before:
             acting[event.round] = event.strategy
-            if event.object is not None:
-                objects[event.round] = event.object
         elif isinstance(event, Edited) and event.corrects and event.round < before:
             cards.clear()
             acting.clear()
-            objects.clear()
     spent = {
         round: sum(1.0 if one.work is None else one.work / steps for one in pictures)
         for round, pictures in drawn.items()
     }
-    return attempts_of(cards, acting, facts, objects, spent)
+    return attempts_of(cards, acting, facts, spent)
 
 
 def attempts_of(
     cards: Mapping[int, ScoreCard],
     acting: Mapping[int, str],
     facts: Sequence[Fact],
-    objects: Mapping[int, str] = {},
     spent: Mapping[int, float] = {},
 ) -> tuple[Attempt, ...]:
     """One attempt for every round in ``cards`` but the first, oldest first.
 
     ``acting`` names the strategy of each round; a round that it does not name is left out.
-    ``objects`` names the object whose realism a round was to repair, where it was that, and
-    ``spent`` what each round took, in pictures.
+    ``spent`` is what each round took, in pictures.
     """
     found = []
     best: ScoreCard | None = None
@@ -445,8 +372,7 @@ def attempts_of(
                     fixed=target & has,
                     broken=had - has,
                     better=better,
-                    object=objects.get(round),
-                    kind=UNREAL if round in objects else kind_of_failure(facts, best),
+                    kind=kind_of_failure(facts, best),
                     pictures=spent.get(round, 0.0),
                 )
             )
@@ -461,14 +387,11 @@ def _confirmed(card: ScoreCard) -> frozenset[str]:
 
 HOPELESS = 0.5
 """Share of the facts that must fail for a fresh sample to be better than a repair."""
-UNREAL = "objects do not look real"
-"""The kind of failure in which nothing is missing."""
 KINDS = (
     "most of it is wrong",
     "objects are absent",
     "relations are wrong",
     "only attributes are wrong",
-    UNREAL,
 )
 """Kinds of failure, in words."""
 
@@ -477,8 +400,6 @@ def kind_of_failure(facts: Sequence[Fact], card: ScoreCard) -> str:
     """Return which of :data:`KINDS` a picture with ``card`` is."""
     states = {verdict.fact_id: verdict.state for verdict in card.stated}
     wrong = sum(state in ("no", "void") for state in states.values())
-    if not wrong:
-        return UNREAL
     if len(states) >= 2 and wrong / len(states) > HOPELESS:
         return KINDS[0]
     kinds = {fact.kind for fact in facts if states.get(fact.id) == "no"}

@@ -19,10 +19,7 @@ from scenewright.graphs.strategies.base import (
     RepairPlan,
     RoundContext,
     failure_line,
-    mask_in,
-    mask_outside,
     planned_regions,
-    regions_of,
     start_within,
 )
 
@@ -42,7 +39,7 @@ class Feedback:
         """With references, and a picture of the missing graph unless its weight is 0."""
         options, lacking = (
             round_context.options,
-            Feedback.unsupported_reason(self, round_context.features),
+            self.unsupported_reason(round_context.features),
         )
         if lacking:
             return RepairPlan(self.name, "draws the prompt again from another seed", lacking)
@@ -96,115 +93,16 @@ class Feedback:
         if self._regions(round_context) is not None:
             shown = f" with a picture of it, weight {missing:g}" if missing else " from noise"
             return f"draws the places of what is missing again{shown}"
-        return f"draws the whole picture again with references: {_weighed(best, missing)}"
+        return (
+            f"draws the whole picture again with references: the best picture, weight {best:g}, "
+            f"and what is missing, weight {missing:g}"
+        )
 
     def _regions(self, round_context: RoundContext) -> list[Region] | None:
         features = round_context.features
         if round_context.options.repair == "whole" or not (features.masks and features.edit):
             return None
         return planned_regions(round_context, round_context.missing)
-
-
-def _weighed(best: float, missing: float) -> str:
-    """Return the references of Eq. 5 with their weights λ0 and λ1 in words."""
-    return f"the best picture, weight {best:g}, and what is missing, weight {missing:g}"
-
-
-class ScheduledFeedback(Feedback):
-    """Feedback of the whole picture whose weights change over the rounds and over the steps.
-
-    A diffusion model decides what stands where in its first steps and how it looks in its last
-    ones: I1 weighs most at the beginning, I0 at the end. Every round without a better picture
-    weakens I0, which shows what is wrong, by half, and strengthens I1 by a quarter, up to 1.5.
-    """
-
-    name = "schedule"
-    about = "Feedback whose weights change over the rounds and the denoising steps."
-    early = (1.5, 1.0, 0.5)
-    """Factors of λ1 over the denoising."""
-    late = (0.5, 1.0, 1.5)
-    """Factors of λ0 over the denoising."""
-
-    def redraw(
-        self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
-    ) -> GenerationOverrides:
-        """Return the references with their schedules."""
-        if not round_context.features.references:
-            return GenerationOverrides()
-        best, missing = self._weights(round_context)
-        steps = round_context.features.schedules
-        kept = Reference(image=round_context.best, weight=best, schedule=self.late if steps else ())
-        new = None
-        if shown is not None:
-            new = Reference(image=shown, weight=missing, schedule=self.early if steps else ())
-        return GenerationOverrides(_as_taken(round_context, kept, new))
-
-    def _does(self, round_context: RoundContext) -> str:
-        best, missing = self._weights(round_context)
-        over = " and over the steps" if round_context.features.schedules else ""
-        return (
-            f"draws the whole picture again with references: {_weighed(best, missing)}; the "
-            f"weights change over the rounds{over}"
-        )
-
-    def _weights(self, round_context: RoundContext) -> tuple[float, float]:
-        options, failures = round_context.options, round_context.failures
-        return (
-            options.weight_best * 0.5**failures,
-            options.weight_missing * min(1.5, 1 + 0.25 * failures),
-        )
-
-
-class MaskedFeedback(Feedback):
-    """Feedback of the whole picture with masked references.
-
-    I0 acts only where confirmed objects are planned, I1 only where they are not, so that a missing
-    object may go there.
-    """
-
-    name = "masked"
-    about = "Feedback whose references act only where what they show may stand."
-
-    def unsupported_reason(self, features: BackendFeatures) -> str | None:
-        """Report missing support for references with masks."""
-        return super().unsupported_reason(features) or (
-            None if features.masks else "it takes no masks"
-        )
-
-    def redraw(
-        self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
-    ) -> GenerationOverrides:
-        """Return the references with their masks; without planned places they act everywhere."""
-        if not round_context.features.references:
-            return GenerationOverrides()
-        options = round_context.options
-        boxes = self._boxes(round_context)
-        held = free = None
-        if boxes is not None:
-            held, free = mask_in(round_context, boxes), mask_outside(round_context, boxes)
-        kept = Reference(image=round_context.best, weight=options.weight_best, mask=held)
-        new = None
-        if shown is not None:
-            new = Reference(image=shown, weight=options.weight_missing, mask=free)
-        return GenerationOverrides(_as_taken(round_context, kept, new))
-
-    def _does(self, round_context: RoundContext) -> str:
-        boxes = self._boxes(round_context)
-        if boxes is None:
-            lacking = self.unsupported_reason(round_context.features) or "no places are planned"
-            return f"draws the whole picture again with references, which act everywhere: {lacking}"
-        return (
-            "draws the whole picture again with references, the one of what is missing outside "
-            f"of {len(boxes)} places that hold what was confirmed"
-        )
-
-    def _boxes(self, round_context: RoundContext) -> list[Region] | None:
-        if not round_context.features.masks:
-            return None
-        lost = {item.id for item in round_context.missing.objects}
-        return regions_of(
-            round_context, (o.id for o in round_context.scene.objects if o.id not in lost)
-        )
 
 
 def _as_taken(

@@ -10,15 +10,14 @@ from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
 
-from scenewright.config.options import RealismRepair
 from scenewright.config.profiles import DIRECTOR
+from scenewright.config.removed import REMOVED_STRATEGIES
 from scenewright.core.error_text import error_text
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.ports.backend import BackendFeatures
 from scenewright.core.suggestions import did_you_mean
 from scenewright.graphs.strategies.base import (
     KINDS,
-    UNREAL,
     GenerationOverrides,
     RepairPlan,
     RepairStrategy,
@@ -26,17 +25,14 @@ from scenewright.graphs.strategies.base import (
     failed_regions,
     kind_of_failure,
 )
-from scenewright.graphs.strategies.feedback import Feedback, MaskedFeedback, ScheduledFeedback
+from scenewright.graphs.strategies.feedback import Feedback
 from scenewright.graphs.strategies.payoff import Payoff, payoffs
 from scenewright.graphs.strategies.repairs import (
     BestOfN,
     ComposeEdit,
     Edit,
-    Emphasize,
     Inpaint,
     Resample,
-    only_unreal,
-    region_of_worst,
 )
 from scenewright.graphs.strategies.tournament import Tournament
 
@@ -49,9 +45,8 @@ class Router:
 
     The kinds of failure have an order of repairs each: a picture in which most is wrong is drawn
     afresh; what is absent or wrong is told to an edit model, repaired by a tournament or drawn anew
-    in its place; where nothing is missing and objects do not look real, the picture or the least
-    real object is drawn anew, in the order of the run's options. Of those that the backend can do
-    and the budget allows it takes the one that gains most facts for a picture's worth of work
+    in its place. Of those that the backend can do and the budget allows it takes the one that
+    gains most facts for a picture's worth of work
     (:mod:`scenewright.graphs.strategies.payoff`), of equal ones the earlier in the order.
     """
 
@@ -62,14 +57,13 @@ class Router:
 
     def __init__(self) -> None:
         feedback, inpaint, edit = Feedback(), Inpaint(), Edit()
-        compose, emphasis, resample = ComposeEdit(), Emphasize(), Resample()
+        compose, resample = ComposeEdit(), Resample()
         tournament = Tournament()
         self._orders: dict[str, tuple[RepairStrategy, ...]] = {
             KINDS[0]: (resample, feedback, tournament),
-            KINDS[1]: (compose, edit, tournament, feedback, inpaint, emphasis, resample),
-            KINDS[2]: (compose, edit, tournament, inpaint, feedback, emphasis, resample),
-            KINDS[3]: (compose, edit, tournament, inpaint, feedback, emphasis, resample),
-            UNREAL: (resample, inpaint),
+            KINDS[1]: (compose, edit, tournament, feedback, inpaint, resample),
+            KINDS[2]: (compose, edit, tournament, inpaint, feedback, resample),
+            KINDS[3]: (compose, edit, tournament, inpaint, feedback, resample),
         }
 
     def unsupported_reason(self, features: BackendFeatures) -> str | None:
@@ -78,16 +72,13 @@ class Router:
 
     def plan_repair(self, round_context: RoundContext) -> RepairPlan:
         """Return the move of the strategy that it picks."""
-        unreal = only_unreal(round_context)
-        kind = UNREAL if unreal else kind_of_failure(round_context.facts, round_context.card)
+        kind = kind_of_failure(round_context.facts, round_context.card)
         able = list(self._able(round_context, kind))
         paid = payoffs(round_context.backend, kind, (one.name for one in able), round_context.tried)
         most = max(one.rate for one in paid)
         at = next(at for at, one in enumerate(paid) if one.rate >= most - EVEN)
         repair_plan = able[at].plan_repair(round_context)
         paying = f"facts a picture: {self._compared(paid, at)}"
-        if unreal:
-            return replace(repair_plan, why=f"{repair_plan.why}; {paying}")
         return replace(repair_plan, why=f"{kind}; {paying}. {repair_plan.why}")
 
     @staticmethod
@@ -108,14 +99,11 @@ class Router:
     def _able(self, round_context: RoundContext, kind: str) -> Iterator[RepairStrategy]:
         """Those of the order that backend, plan and budget allow; resampling always is."""
         features, left = round_context.features, round_context.images_left
-        order = self._orders[kind]
-        if kind == UNREAL and round_context.options.realism_repair == Inpaint.name:
-            order = order[::-1]
-        for strategy in order:
+        for strategy in self._orders[kind]:
             if strategy.unsupported_reason(features):
                 continue
             # Without a place the whole picture would be drawn from under noise.
-            if strategy.name == Inpaint.name and not _placed(round_context):
+            if strategy.name == Inpaint.name and failed_regions(round_context) is None:
                 continue
             if left is not None and left < 2 and strategy.name == Feedback.name:
                 continue
@@ -123,12 +111,6 @@ class Router:
             if strategy.name == Edit.name and features.edit_references:
                 continue
             yield strategy
-
-
-def _placed(round_context: RoundContext) -> bool:
-    if only_unreal(round_context):
-        return region_of_worst(round_context) is not None
-    return failed_regions(round_context) is not None
 
 
 GROUP = "scenewright.strategies"
@@ -146,13 +128,10 @@ def strategies() -> Mapping[str, RepairStrategy]:
         strategy.name: strategy
         for strategy in (
             Feedback(),
-            ScheduledFeedback(),
-            MaskedFeedback(),
             Tournament(),
             Inpaint(),
             Edit(),
             ComposeEdit(),
-            Emphasize(),
             Resample(),
             BestOfN(),
             Router(),
@@ -177,22 +156,6 @@ def strategies() -> Mapping[str, RepairStrategy]:
     return found
 
 
-def realism_strategy(
-    wanted: RepairStrategy, features: BackendFeatures, repair: RealismRepair = "resample"
-) -> RepairStrategy:
-    """Return the strategy that repairs realism in a run of the strategy ``wanted``.
-
-    That is ``wanted`` itself where it has a way of its own, else what ``repair`` says. Drawing the
-    whole picture again is the default because it gains more (``benchmarks/realism_loop.py``), and
-    it is what is left where ``features`` keep no part of a picture.
-    """
-    if isinstance(wanted, Resample | Router):
-        return wanted
-    if features.edit and (isinstance(wanted, Inpaint) or repair == "inpaint"):
-        return Inpaint()
-    return Resample()
-
-
 def uses_detector(name: str) -> bool:
     """Whether the strategy of that name asks where objects were seen; false for the director."""
     return bool(getattr(strategies().get(name), "uses_detector", False))
@@ -202,6 +165,8 @@ def strategy_of(name: str) -> RepairStrategy:
     """Return the strategy of that name; ``StrategyError`` lists what there is."""
     found = strategies().get(name)
     if found is None:
+        if name in REMOVED_STRATEGIES:
+            raise StrategyError(f"strategy {name!r} was removed: {REMOVED_STRATEGIES[name]}")
         names = sorted(strategies())
         raise StrategyError(
             f"no strategy {name!r}{did_you_mean(name, (*names, DIRECTOR))}: there are "

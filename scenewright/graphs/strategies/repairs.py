@@ -1,151 +1,27 @@
-"""Repairs without a reference image: a region drawn anew, an instruction, words that weigh more.
-
-Which object of a picture looks least real, and where it is drawn anew.
-
-Realism is repaired after all that is missing. The object with the least realism comes first; one
-that was tried :data:`TRIES` times without gain gives way to the next.
-
-The controls: pictures without feedback.
-"""
+"""Repairs by a region drawn anew or by an instruction, and the controls without feedback."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from statistics import mean
 
-from scenewright.core.facts import Answer, Fact, ScoreCard
-from scenewright.core.layout import Region, region_between
-from scenewright.core.ports.backend import BackendFeatures, Emphasis, Reference, Start
-from scenewright.core.questions import noun_phrase
+from scenewright.core.ports.backend import BackendFeatures, Reference, Start
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.strategies.base import (
-    Attempt,
     GenerationOverrides,
     RepairPlan,
     RoundContext,
-    UnrealisticObject,
     absent_objects,
     clauses,
-    failed_facts,
     failed_regions,
     failure_line,
     instruction,
     mask_in,
-    objects_of,
-    phrases,
-    planned,
     start_within,
 )
 
-TRIES = 2
-"""Rounds in a row that may fail at one object."""
-MARGIN = 0.1
-"""What is drawn anew around an object, as a share of the sides of its box: its outline may move."""
-
-
-def unrealistic_objects(
-    facts: Sequence[Fact],
-    card: ScoreCard,
-    answers: Iterable[Answer],
-    size: tuple[int, int],
-    tried: Sequence[Attempt] = (),
-) -> tuple[UnrealisticObject, ...]:
-    """Return the objects that ``card`` finds there and not real, the next one to repair first.
-
-    ``answers`` are the judges' of the same picture, of ``size`` (width, height) in pixels; an
-    object's region is the median of those that they give. ``tried`` are earlier rounds.
-    """
-    verdicts = {verdict.fact_id: verdict for verdict in card.verdicts}
-    seen: dict[str, list[tuple[float, float, float, float]]] = {}
-    for answer in answers:
-        if answer.region is not None and answer.state in ("yes", "no"):
-            seen.setdefault(answer.fact_id, []).append(answer.region)
-    asked: dict[str, list[Fact]] = {}
-    for fact in facts:
-        if fact.kind == "realism":
-            asked.setdefault(fact.subject, []).append(fact)
-    found: list[UnrealisticObject] = []
-    for name, mine in asked.items():
-        judged = [(fact, verdicts[fact.id]) for fact in mine if fact.id in verdicts]
-        lacking = tuple((fact.key or "", v.likelihood) for fact, v in judged if v.state == "no")
-        if not lacking:
-            continue
-        boxes = [box for fact in mine for box in seen.get(fact.id, ())]
-        found.append(
-            UnrealisticObject(
-                object=name,
-                lacking=lacking,
-                realism=mean(v.likelihood for _, v in judged if v.state in ("yes", "no")),
-                region=region_between(boxes, size),
-                tries=_tries(name, tried),
-            )
-        )
-    return tuple(sorted(found, key=lambda item: (item.tries // TRIES, item.realism)))
-
-
-def only_unreal(round_context: RoundContext) -> bool:
-    """Whether nothing is known to be missing, and objects do not look real."""
-    return bool(round_context.unrealistic) and not round_context.missing
-
-
-def region_of_worst(round_context: RoundContext) -> Region | None:
-    """Return where the object to repair next is drawn anew.
-
-    Where the judges saw it, or else where it was planned, a little wider; None if neither is known.
-    """
-    item = round_context.unrealistic[0]
-    places: Mapping[str, Region] = {} if item.region is not None else planned(round_context)
-    region = item.region or places.get(item.object)
-    return None if region is None else _wider(region)
-
-
-def worst_object_line(round_context: RoundContext) -> str:
-    """Return ``dog.1 does not look real.
-
-    Shape .22``: the object to repair next, with the probability of each aspect that was judged no.
-    """
-    item = round_context.unrealistic[0]
-    aspects = ", ".join(
-        f"{aspect} {likely:.2f}".replace(" 0.", " .") for aspect, likely in item.lacking
-    )
-    more = round_context.unrealistic[1:]
-    others = f"; nor do {len(more)} others" if len(more) > 1 else ""
-    if len(more) == 1:
-        others = f"; nor does {more[0].object}"
-    return f"{item.object} does not look real: {aspects}{others}"
-
-
-def _tries(name: str, tried: Sequence[Attempt]) -> int:
-    """Return the number of attempts at this object since the last gain.
-
-    A gain is one of an attempt at this object or at the whole picture.
-    """
-    count = 0
-    for attempt in tried:
-        if attempt.better and attempt.object in (name, None):
-            count = 0
-        elif attempt.object == name:
-            count += 1
-    return count
-
-
-def _wider(region: Region) -> Region:
-    across = MARGIN * (region.right - region.left)
-    down = MARGIN * (region.bottom - region.top)
-    return Region(
-        max(0.0, region.left - across),
-        max(0.0, region.top - down),
-        min(1.0, region.right + across),
-        min(1.0, region.bottom + down),
-    )
-
 
 class Inpaint:
-    """Draws the places of what failed anew from noise, and keeps the rest of the best picture.
-
-    With nothing but realism to repair it draws the object anew that looks least real, in its place.
-    """
+    """Draws the places of what failed anew from noise, and keeps the rest of the best picture."""
 
     name = "inpaint"
     about = "Draw only the places of what failed anew, keep the rest of the best picture."
@@ -156,10 +32,8 @@ class Inpaint:
         return None if features.edit else "it cannot start from a picture"
 
     def plan_repair(self, round_context: RoundContext) -> RepairPlan:
-        """Plan to redraw the places of failed facts, or of one unrealistic object."""
+        """Plan to redraw the places of failed facts."""
         lacking = self.unsupported_reason(round_context.features)
-        if only_unreal(round_context) and not lacking:
-            return self._of_worst(round_context)
         if lacking:
             return RepairPlan(self.name, "draws the prompt again from another seed", lacking)
         regions = failed_regions(round_context)
@@ -176,11 +50,7 @@ class Inpaint:
         if self.unsupported_reason(round_context.features):
             return GenerationOverrides()
         options = round_context.options
-        regions = (
-            failed_regions(round_context)
-            if repair_plan.object is None
-            else _alone(repair_plan.region)
-        )
+        regions = failed_regions(round_context)
         if regions is None:
             start = Start(image=round_context.best, strength=options.repair_strength)
         else:
@@ -188,20 +58,6 @@ class Inpaint:
             mask = mask_in(round_context, regions)
             start = start_within(round_context, round_context.best, 1.0, mask)
         return GenerationOverrides(start=start)
-
-    def _of_worst(self, round_context: RoundContext) -> RepairPlan:
-        item, region = round_context.unrealistic[0], region_of_worst(round_context)
-        if region is None:
-            does = f"draws the whole picture anew from under noise: {item.object} has no place"
-        else:
-            does = f"draws {item.object} anew in its place, keeps the rest"
-        return RepairPlan(
-            self.name, does, worst_object_line(round_context), object=item.object, region=region
-        )
-
-
-def _alone(region: Region | None) -> list[Region] | None:
-    return None if region is None else [region]
 
 
 class Edit:
@@ -310,76 +166,6 @@ class ComposeEdit(Edit):
         return replace(changes, start=start)
 
 
-class Emphasize:
-    """Lets the words of what failed weigh more.
-
-    From the noise of the best picture, so that the rest stays much the same, and when that has
-    failed from other noise.
-    """
-
-    name = "emphasis"
-    about = "Let the words of what failed weigh more in the prompt."
-    stops_when_satisfied = True
-    weight, step, most = 1.3, 0.15, 1.9
-    """Factor of the embeddings at first, what each failure adds, and where that ends."""
-
-    def unsupported_reason(self, features: BackendFeatures) -> str | None:
-        """Weighted words."""
-        return None if features.emphasis else "it cannot weigh the words of a prompt"
-
-    def plan_repair(self, round_context: RoundContext) -> RepairPlan:
-        """More weight than at the last try."""
-        noise = (
-            "other noise" if self._seed(round_context) is None else "the noise of the best picture"
-        )
-        lacking = self.unsupported_reason(round_context.features)
-        if lacking:
-            does = f"says what failed once more at the end of the prompt; from {noise}"
-            return RepairPlan(self.name, does, f"{failure_line(round_context)} ({lacking})")
-        words = self._words(round_context)
-        if not words:
-            does = f"says what failed once more: the prompt has no words for it; from {noise}"
-            return RepairPlan(self.name, does, failure_line(round_context))
-        does = f"weighs {self._weight(round_context):.2f} on: {'; '.join(words)}; from {noise}"
-        return RepairPlan(self.name, does, failure_line(round_context))
-
-    def redraw(
-        self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None
-    ) -> GenerationOverrides:
-        """Weights, or other words, and the seed."""
-        seed = self._seed(round_context)
-        words = self._words(round_context)
-        if not words or not round_context.features.emphasis:
-            return GenerationOverrides(prompt=repeat_failures(round_context), seed=seed)
-        weight = self._weight(round_context)
-        return GenerationOverrides(
-            emphasis=tuple(Emphasis(text=text, weight=weight) for text in words), seed=seed
-        )
-
-    def _words(self, round_context: RoundContext) -> list[str]:
-        """Return the words for what failed that the prompt has.
-
-        Else those of the objects concerned.
-        """
-        said = [text for text in phrases(round_context) if text in round_context.prompt]
-        if said:
-            return said
-        items = {item.id: item for item in round_context.scene.objects}
-        named = [noun_phrase(items[key]) for key in objects_of(failed_facts(round_context))]
-        return [text for text in dict.fromkeys(named) if text in round_context.prompt]
-
-    def _seed(self, round_context: RoundContext) -> int | None:
-        """Return the best picture's seed at the first try, on a backend with seeds."""
-        first = round_context.features.seeds and not self._failures(round_context)
-        return round_context.request.seed if first else None
-
-    def _failures(self, round_context: RoundContext) -> int:
-        return round_context.failures_of(self.name)
-
-    def _weight(self, round_context: RoundContext) -> float:
-        return min(self.most, self.weight + self.step * self._failures(round_context))
-
-
 def repeat_failures(round_context: RoundContext) -> str:
     """Return the prompt of the scene with what failed at its end once more."""
     return f"{round_context.prompt}, with {', '.join(clauses(round_context))}"
@@ -398,12 +184,8 @@ class Resample:
 
     def plan_repair(self, round_context: RoundContext) -> RepairPlan:
         """Return a new seed."""
-        why = (
-            worst_object_line(round_context)
-            if only_unreal(round_context)
-            else "it looks at no feedback"
-        )
-        return RepairPlan(self.name, "draws the same prompt from another seed", why)
+        does = "draws the same prompt from another seed"
+        return RepairPlan(self.name, does, "it looks at no feedback")
 
     def redraw(
         self, round_context: RoundContext, repair_plan: RepairPlan, shown: str | None

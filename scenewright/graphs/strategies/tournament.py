@@ -302,7 +302,7 @@ def reference_work(round_context: RoundContext) -> float:
     """Estimate the full-picture steps of the denoiser that a picture of what is missing takes."""
     features, options = round_context.features, round_context.options
     whole = options.steps or features.default_steps
-    return _step_work(round_context) * (options.reference_steps or whole)
+    return _step_work(round_context) * whole
 
 
 def _step_work(round_context: RoundContext) -> float:
@@ -310,8 +310,7 @@ def _step_work(round_context: RoundContext) -> float:
     features, options = round_context.features, round_context.options
     usual = features.default_size
     pixels = (options.width or usual[0]) * (options.height or usual[1])
-    saved = features.guided_share and features.default_guidance > 1
-    return ((1 + options.guided_share) / 2 if saved else 1.0) * pixels / (usual[0] * usual[1])
+    return pixels / (usual[0] * usual[1])
 
 
 def facts_in(round_context: RoundContext, place: Place) -> Sequence[Fact]:
@@ -332,7 +331,7 @@ def proposal_work(place: Place, number: int, round_context: RoundContext) -> flo
         box = _crop(place, round_context)
         if box is not None:
             size = _size(round_context)
-            width, height = drawn_size(box, options.crop_scale, ROOM, features.default_size)
+            width, height = drawn_size(box, 1.0, ROOM, features.default_size)
             share = width * height / (size[0] * size[1])
     return _step_work(round_context) * steps * share
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from scenewright.config.removed import REMOVED_STRATEGIES
 from scenewright.core.ports.backend import BackendFeatures, GenerationRequest
 from scenewright.graphs.strategies.base import (
     GenerationOverrides,
@@ -135,40 +136,11 @@ def test_feedback_puts_the_best_and_the_missing_side_by_side(tmp_path: Path) -> 
     assert redrawn.references[0].image == seen.best
 
 
-def test_a_schedule_shows_what_is_missing_first_and_the_rest_last(tmp_path: Path) -> None:
-    fresh = played("schedule", round_context(tmp_path, [BALL]))[2].references
-    later = round_context(tmp_path, [BALL], tried=tried("schedule", "schedule"))
-    worn = played("schedule", later)[2].references
-    best, missing = fresh
-    assert best.factor(0) < best.factor(1)
-    assert missing.factor(0) > missing.factor(1)
-    # Two rounds without a better picture: less of what is wrong, more of what is right.
-    assert worn[0].weight == pytest.approx(best.weight / 4)
-    assert worn[1].weight == pytest.approx(missing.weight * 1.5)
-    since = round_context(tmp_path, [BALL], tried=tried("schedule", better=True))
-    assert played("schedule", since)[2].references[0].weight == best.weight
-
-
 def white(seen: RoundContext, mask: str | None) -> float:
     """Share of a mask that is white."""
     assert mask is not None
     pixels = seen.images.get(mask).convert("L")
     return pixels.histogram()[255] / (pixels.width * pixels.height)
-
-
-def test_masked_references_share_the_picture(tmp_path: Path) -> None:
-    seen = round_context(tmp_path, [BALL])
-    best, missing = played("masked", seen)[2].references
-    # The ball and the table it is on are missing; dog and cat hold two cells of nine.
-    assert white(seen, best.mask) == pytest.approx(2 / 9, abs=0.02)
-    assert white(seen, best.mask) + white(seen, missing.mask) == pytest.approx(1)
-
-
-def test_masked_references_act_everywhere_without_places(tmp_path: Path) -> None:
-    seen = round_context(tmp_path, [BALL], planned={})
-    _, repair_plan, redrawn = played("masked", seen)
-    assert [r.mask for r in redrawn.references] == [None, None]
-    assert "everywhere" in repair_plan.does
 
 
 def test_inpainting_touches_the_places_of_what_failed(tmp_path: Path) -> None:
@@ -274,33 +246,10 @@ def test_an_edit_elsewhere_says_again_what_failed(tmp_path: Path) -> None:
     assert redrawn.prompt == f"{PROMPT}, with a cat"
 
 
-def test_emphasis_grows_and_leaves_the_noise_that_failed(tmp_path: Path) -> None:
-    def weights(*names: str) -> tuple[list[tuple[str, float]], int | None]:
-        seen = round_context(tmp_path, [CAT, RED], tried=tried(*names))
-        redrawn = played("emphasis", seen)[2]
-        return [(part.text, round(part.weight, 2)) for part in redrawn.emphasis], redrawn.seed
-
-    assert weights() == ([("cat", 1.3), ("red ball", 1.3)], 77)
-    assert weights("emphasis") == ([("cat", 1.45), ("red ball", 1.45)], None)
-    assert weights(*["emphasis"] * 20)[0][0] == ("cat", 1.9)
-
-
-def test_words_that_the_prompt_does_not_hold_are_not_weighed(tmp_path: Path) -> None:
-    seen = round_context(tmp_path, [CAT, RED], prompt="a feline and a red ball")
-    assert [part.text for part in played("emphasis", seen)[2].emphasis] == ["red ball"]
-
-
-def test_a_relation_that_the_prompt_says_by_places_weighs_its_objects(tmp_path: Path) -> None:
-    seen = round_context(tmp_path, [LEFT], prompt="a brown dog at the left, a table in the middle")
-    assert [part.text for part in played("emphasis", seen)[2].emphasis] == ["brown dog", "table"]
-
-
-def test_a_prompt_without_any_of_the_words_says_them_again(tmp_path: Path) -> None:
-    seen = round_context(tmp_path, [LEFT], prompt="a street")
-    _, repair_plan, redrawn = played("emphasis", seen)
-    assert redrawn.emphasis == ()
-    assert redrawn.prompt == "a street, with the brown dog left of the table"
-    assert "no words for it" in repair_plan.does
+def test_a_removed_strategy_says_what_replaces_it() -> None:
+    for name, instead in REMOVED_STRATEGIES.items():
+        with pytest.raises(ValueError, match=f"strategy '{name}' was removed: {instead}"):
+            strategy_of(name)
 
 
 def router_picks(folder: Path, lost: list[str], *names: str, **changes: Any) -> str:

@@ -78,7 +78,7 @@ async def test_a_folder_of_ones_own_runs_the_loop_with_equation_5(
     assert len({first.image, reference.image, second.image}) == 3
 
 
-@pytest.mark.parametrize("strategy", ["router", "inpaint", "emphasis", "schedule", "masked"])
+@pytest.mark.parametrize("strategy", ["router", "inpaint", "feedback"])
 async def test_strategies_draw_on_a_real_pipeline(tmp_path: Path, strategy: str) -> None:
     model = build_xl_model(tmp_path / "model")
     adapter = build_adapter(tmp_path / "adapter", xl_unet())
@@ -101,4 +101,4 @@ async def test_strategies_draw_on_a_real_pipeline(tmp_path: Path, strategy: str)
         assert any(request.start or request.references for request in requests)
         return
     assert len(requests) == 2 + (plans[0].reference is not None)
-    assert requests[-1].emphasis or requests[-1].references or requests[-1].start
+    assert requests[-1].references or requests[-1].start

@@ -114,30 +114,28 @@ class WorkingCopy:
         A folder that is ahead of the store stays: this machine has not brought all of it back.
         Raises ``RunError`` if the disk refuses, ``RunBusy`` if another process drives the run.
         """
-        with RunFolder(self.folder).locked():
-            try:
-                self._take()
-            except (OSError, sqlite3.Error, StoreError) as error:
-                raise RunError(
-                    f"the run cannot be brought to {self.folder}: {error}. Check that the folder "
-                    "is writable and the disk not full, then resume it"
-                ) from error
-
-    def _take(self) -> None:
-        kept = self.objects.list(f"runs/{self.run}")
-        claims = claims_among(kept)
-        self.manifest = self.objects.get(f"runs/{self.run}/{MANIFEST}")
-        if self.manifest is not None:
-            self.log = self._newest_log(claims)
-            self._join(self.manifest)
-            self._held = self._carry(self._picture, filter(IMAGE.fullmatch, kept))
-            self._held |= self._carry(self._note, filter(NOTE.fullmatch, kept))
-            parts = self._carry(self._answers, filter(PAID.fullmatch, kept))
-            self._paid = take_answers(self.folder / ANSWERS, parts.values())
-        highest = max((claim.number for claim in claims), default=0)
-        self._claim = Claim(highest + 1, secrets.token_hex(8))
-        self.objects.put(self._claim.key(self.run), self.log)
-        self._older = [claims[claim] for claim in claims]
+        try:
+            with RunFolder(self.folder).locked():
+                kept = self.objects.list(f"runs/{self.run}")
+                claims = claims_among(kept)
+                self.manifest = self.objects.get(f"runs/{self.run}/{MANIFEST}")
+                if self.manifest is not None:
+                    logs = (self.objects.get(claims[claim]) or b"" for claim in newest(claims))
+                    self.log = whole_lines(max(logs, key=len, default=b""))
+                    self._join(self.manifest)
+                    self._held = self._carry(self._picture, filter(IMAGE.fullmatch, kept))
+                    self._held |= self._carry(self._note, filter(NOTE.fullmatch, kept))
+                    parts = self._carry(self._answers, filter(PAID.fullmatch, kept))
+                    self._paid = take_answers(self.folder / ANSWERS, parts.values())
+                highest = max((claim.number for claim in claims), default=0)
+                self._claim = Claim(highest + 1, secrets.token_hex(8))
+                self.objects.put(self._claim.key(self.run), self.log)
+                self._older = list(claims.values())
+        except (OSError, sqlite3.Error, StoreError) as error:
+            raise RunError(
+                f"the run cannot be brought to {self.folder}: {error}. Check that the folder "
+                "is writable and the disk not full, then resume it"
+            ) from error
 
     def settle(self) -> None:
         """Forget the logs of servers that had the run before; this one is known to have it now."""
@@ -147,7 +145,11 @@ class WorkingCopy:
     def push(self) -> bool:
         """Bring back what is new; whether the event log was."""
         log = self._log_here()
-        self._bring_manifest()
+        manifest = self.folder / MANIFEST
+        if self.manifest is None and manifest.is_file():
+            data = manifest.read_bytes()
+            self.objects.put(f"runs/{self.run}/{MANIFEST}", data)
+            self.manifest = data
         folder = self.folder / IMAGES
         pictures = {image_key(self.run, path.stem): path for path in folder.glob("[!.]*.png")}
         self._carry_back(pictures)
@@ -161,17 +163,19 @@ class WorkingCopy:
         if new:
             self.objects.put(self._claim.key(self.run), log)
             self.log = log
-        self._bring_result()
+        key, path = f"runs/{self.run}/{RESULT}", self.folder / RESULT
+        result = path.read_bytes() if path.is_file() else None
+        if result is not None and result != self._result:
+            self.objects.put(key, result)
+        elif result is None and self._result is not None:
+            self.objects.delete([key])
+        self._result = result
         return new
 
     @property
     def behind(self) -> bool:
         """Whether the store lacks events of the folder."""
         return self._log_here() != self.log
-
-    def _newest_log(self, claims: Mapping[Claim, str]) -> bytes:
-        found = (self.objects.get(claims[claim]) or b"" for claim in newest(claims))
-        return whole_lines(max(found, key=len, default=b""))
 
     def _join(self, stored: bytes) -> None:
         """Make one history of the folder's and the store's.
@@ -242,21 +246,6 @@ class WorkingCopy:
 
         brought = self._pool.map(bring, new)
         self._held |= {key: states[key] for key, done in zip(new, brought, strict=True) if done}
-
-    def _bring_manifest(self) -> None:
-        if self.manifest is None and (self.folder / MANIFEST).is_file():
-            data = (self.folder / MANIFEST).read_bytes()
-            self.objects.put(f"runs/{self.run}/{MANIFEST}", data)
-            self.manifest = data
-
-    def _bring_result(self) -> None:
-        path = self.folder / RESULT
-        data = path.read_bytes() if path.is_file() else None
-        if data is not None and data != self._result:
-            self.objects.put(f"runs/{self.run}/{RESULT}", data)
-        elif data is None and self._result is not None:
-            self.objects.delete([f"runs/{self.run}/{RESULT}"])
-        self._result = data
 
 
 def _state(place: Path) -> tuple[int, int]:
