@@ -32,12 +32,12 @@ from scenewright.providers.hub.single_file import is_file
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
 from scenewright.tools.backends.families import Family, FewStepLora, family_of
 from scenewright.tools.backends.loaded import (
-    MOST,
+    MAX_BATCH,
     Loaded,
     batches,
     check,
     count_read,
-    reads_whole,
+    has_unlimited_prompt,
 )
 from scenewright.tools.backends.lora import Lora, Triggers, load_loras, open_loras
 from scenewright.tools.backends.memory import (
@@ -262,7 +262,6 @@ class DiffusersBackend:
             edit_references=family.edit_references(self._max_references),
             start_references=family.inpaint is not None,
             instructions=family.edits is not None,
-            guided_share=family.passes is not None,
             crops=family.image_to_image is not None or family.inpaint is not None,
             emphasis=bool(family.text),
             boxes=folder.upsampler is not None,
@@ -314,7 +313,7 @@ class DiffusersBackend:
         return Triggers(self._loras, self._reader)
 
     def _with_triggers(self, request: GenerationRequest) -> GenerationRequest:
-        whole = reads_whole(request, self._family)
+        whole = has_unlimited_prompt(request, self._family)
         prompt = self._triggers.added(request.prompt, whole=whole)
         return request.model_copy(update={"prompt": prompt})
 
@@ -441,7 +440,7 @@ class DiffusersBackend:
         # The largest picture decides for all.
         sizes = [(one.width, one.height) for one in requests if one.width and one.height]
         size = max([self.features.default_size, *sizes], key=lambda size: size[0] * size[1])
-        most = images_at_once(self._needs(size), self.plan, MOST)
+        most = images_at_once(self._needs(size), self.plan, MAX_BATCH)
         return batches(requests, self.features, self._family, self._reader, most)
 
     async def aclose(self) -> None:

@@ -1,15 +1,17 @@
-"""What differs between families of pipelines, as data in ``families.toml``."""
+"""Differences between families of pipelines, as data in ``families.toml``."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
+
+from pydantic import ConfigDict, TypeAdapter
 
 from scenewright.core.ports.backend import ReferenceMaths
 
@@ -18,10 +20,6 @@ AdapterForm = Literal["none", "unet", "flux", "sd3"]
 Latents = Literal["grid", "packed", "flux2"]
 """How a pipeline holds its latents: channels × height × width, patches of 2×2 in a row, or patches
 of 2×2 that are normalised by the autoencoder's statistics, in a row."""
-
-GuidancePasses = Literal["batch", "calls"]
-"""How a pipeline guides: ``batch``: each call of the denoiser has the inputs without the prompt,
-then those with it; ``calls``: it is called with the prompt first, then without it."""
 
 _MATHS: dict[AdapterForm, ReferenceMaths] = {
     "none": "none", "unet": "exact", "flux": "exact", "sd3": "joined",
@@ -106,7 +104,9 @@ class FewStepLora:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What a pipeline class takes and does, beyond drawing from a prompt."""
+    """Inputs and abilities of a pipeline class, beyond drawing from a prompt."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     adapter: AdapterForm = "none"
     """The layout of its IP-Adapters."""
@@ -135,8 +135,6 @@ class Family:
     """Tokens of the chat template that these lengths count; None: the tokenizer's own marks."""
     guidance: str = "guidance_scale"
     """The call's option for the guidance scale."""
-    passes: GuidancePasses | None = None
-    """How it guides, if guidance can be left out in late steps; None: it cannot."""
     cell: int | None = None
     """Pixels of a side of what the denoiser takes as one cell of the latents; None: what the
     pipeline scales by."""
@@ -238,20 +236,4 @@ def known_families() -> dict[str, Family]:
         like = own.pop("like", None)
         return (table(like) if like else {}) | own
 
-    return {name: _family(table(name)) for name in tables}
-
-
-def _family(table: dict[str, Any]) -> Family:
-    known = {one.name for one in fields(Family)}
-    if unknown := table.keys() - known:
-        raise ValueError(f"families.toml has unknown keys: {', '.join(sorted(unknown))}")
-    made = dict(table)
-    if "edits" in made:
-        made["edits"] = EditForm(**made["edits"])
-    if "few" in made:
-        few = made["few"]
-        made["few"] = FewSteps(**few | {"lengths": tuple(few.get("lengths", ()))})
-    made["few_loras"] = tuple(FewStepLora(**one) for one in made.get("few_loras", ()))
-    made["text"] = tuple(tuple(row) for row in made.get("text", ()))
-    made["lengths"] = tuple(made.get("lengths", ()))
-    return Family(**made)
+    return TypeAdapter(dict[str, Family]).validate_python({name: table(name) for name in tables})
