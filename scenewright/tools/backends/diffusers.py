@@ -46,7 +46,6 @@ from scenewright.tools.backends.memory import (
     OffloadChoice,
     dtypes_for,
     free_memory,
-    images_at_once,
     needs_of,
     plan_memory,
 )
@@ -440,7 +439,7 @@ class DiffusersBackend:
         # The largest picture decides for all.
         sizes = [(one.width, one.height) for one in requests if one.width and one.height]
         size = max([self.features.default_size, *sizes], key=lambda size: size[0] * size[1])
-        most = images_at_once(self._needs(size), self.plan, MAX_BATCH)
+        most = self.plan.images_at_once(self._needs(size), MAX_BATCH)
         return batches(requests, self.features, self._family, self._reader, most)
 
     async def aclose(self) -> None:

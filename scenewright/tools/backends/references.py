@@ -168,13 +168,13 @@ class References(ReferenceForm):
         self._attention.hold_weights(HeldWeights(self._pipe._execution_device))
         return True
 
-    def _use(self, weights: Sequence[float]) -> None:
+    def use(self, weights: Sequence[float]) -> None:
         self._attention.use(weights)
 
-    def _weigh(self, weights: Sequence[float]) -> None:
+    def weigh(self, weights: Sequence[float]) -> None:
         self._attention.weigh(weights)
 
-    def _carried(
+    def call_options(
         self,
         used: Sequence[Reference],
         load: Callable[[str], Image.Image],
@@ -196,7 +196,7 @@ class References(ReferenceForm):
             options["cross_attention_kwargs"] = {"ip_adapter_masks": tensors}
         return options
 
-    def _encode(self, picture: Image.Image) -> tuple[torch.Tensor, torch.Tensor]:
+    def encode(self, picture: Image.Image) -> tuple[torch.Tensor, torch.Tensor]:
         hidden = self._attention.wants_hidden_states
         positive, negative = self._pipe.encode_image(
             picture, self._pipe._execution_device, 1, hidden

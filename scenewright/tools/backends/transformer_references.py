@@ -18,7 +18,6 @@ from scenewright.tools.backends.adapter import (
     AdapterFolder,
     ReferenceForm,
     attach_encoder,
-    attach_siglip_encoder,
     read_adapter,
 )
 from scenewright.tools.backends.families import AdapterForm
@@ -71,9 +70,9 @@ class FluxReferences(ReferenceForm):
             weights["image_proj"]["proj.weight"].shape[-1],
             str(adapter.encoder),
         )
-        self._use(())
+        self.use(())
 
-    def _use(self, weights: Sequence[float]) -> None:
+    def use(self, weights: Sequence[float]) -> None:
         from diffusers.models.embeddings import MultiIPAdapterImageProjection
         from torch import nn
 
@@ -86,16 +85,16 @@ class FluxReferences(ReferenceForm):
         for processor, to_k, to_v in self._layers:
             processor.to_k_ip = nn.ModuleList([to_k] * count)
             processor.to_v_ip = nn.ModuleList([to_v] * count)
-        self._weigh(weights)
+        self.weigh(weights)
         transformer.set_attn_processor(dict(self._adapted))
         transformer.encoder_hid_proj = MultiIPAdapterImageProjection([self._projection] * count)
         transformer.config.encoder_hid_dim_type = "ip_image_proj"
 
-    def _weigh(self, weights: Sequence[float]) -> None:
+    def weigh(self, weights: Sequence[float]) -> None:
         for processor, *_ in self._layers:
             processor.scale = [float(weight) for weight in weights]
 
-    def _carried(
+    def call_options(
         self,
         used: Sequence[Reference],
         load: Callable[[str], Image.Image],
@@ -109,7 +108,7 @@ class FluxReferences(ReferenceForm):
             "negative_ip_adapter_image_embeds": embeds,
         }
 
-    def _encode(self, picture: Image.Image) -> torch.Tensor:
+    def encode(self, picture: Image.Image) -> torch.Tensor:
         """``[1, 1, width]``."""
         found: torch.Tensor = self._pipe.encode_image(picture, self._pipe._execution_device, 1)
         return found[None]
@@ -129,15 +128,15 @@ class JoinedReferences(ReferenceForm):
             _check_whole(transformer)
         self._projection, transformer.image_proj = transformer.image_proj, None
         self._adapted = dict(transformer.attn_processors)
-        encoder = attach_siglip_encoder(pipe, adapter, transformer.dtype)
+        encoder = attach_encoder(pipe, adapter, transformer.dtype, siglip=True)
         check_width(
             encoder.config.hidden_size,
             weights["image_proj"]["proj_in.weight"].shape[-1],
             str(adapter.encoder),
         )
-        self._use(())
+        self.use(())
 
-    def _use(self, weights: Sequence[float]) -> None:
+    def use(self, weights: Sequence[float]) -> None:
         if len(weights) > 1:
             raise BackendError(f"{len(weights)} references were given, SD3 takes one: give one")
         transformer = self._transformer
@@ -146,13 +145,13 @@ class JoinedReferences(ReferenceForm):
         transformer.set_attn_processor(dict(self._adapted if weights else self._plain))
         if weights:
             transformer.image_proj = self._projection
-            self._weigh(weights)
+            self.weigh(weights)
 
-    def _weigh(self, weights: Sequence[float]) -> None:
+    def weigh(self, weights: Sequence[float]) -> None:
         for processor in self._adapted.values():
             processor.scale = float(weights[0])
 
-    def _carried(
+    def call_options(
         self,
         used: Sequence[Reference],
         load: Callable[[str], Image.Image],
@@ -167,7 +166,7 @@ class JoinedReferences(ReferenceForm):
             positive = torch.cat([torch.zeros_like(positive), positive])
         return {"ip_adapter_image_embeds": positive}
 
-    def _encode(self, picture: Image.Image) -> torch.Tensor:
+    def encode(self, picture: Image.Image) -> torch.Tensor:
         """``[1, patches, width]``."""
         found: torch.Tensor = self._pipe.encode_image(picture, self._pipe._execution_device)
         return found

@@ -305,9 +305,9 @@ async def test_more_flux_references_share_the_weights_and_encode_once(
     pipe.image_encoder.register_forward_hook(lambda *_: encoded.append(1))
     references = backend._loaded()._references
     assert references is not None
-    references._use([1.0])
+    references.use([1.0])
     single = storages()
-    references._use([1.0] * 3)
+    references.use([1.0] * 3)
     assert storages() == single
     many = with_references(pictures, 0.5, 0.5, 0.5)
     told = await backend.generate(many, store.get)
