@@ -28,6 +28,7 @@ from scenewright.core.ports.backend import (
     always,
 )
 from scenewright.tools.backends.adapter import ReferenceForm
+from scenewright.tools.backends.checks import check_request
 from scenewright.tools.backends.denoiser_work import DenoiserWork, is_guided
 from scenewright.tools.backends.editing import (
     Editor,
@@ -63,33 +64,20 @@ def check(
 
     ``name`` is the backend's id and ``folder`` its model's.
     """
-    multiple = folder.multiple
-    count = len(request.references)
-    if count and not features.references:
-        raise BackendError(f"{name} takes no references: give it an IP-Adapter or leave them out")
-    if count > features.references:
-        raise BackendError(
-            f"{count} references were given, {name} takes at most {features.references}: "
-            "give fewer or raise max_references"
-        )
+    advice = "give fewer or raise max_references"
+    check_request(
+        request,
+        features,
+        name,
+        references_advice=advice if features.references else "give it an IP-Adapter",
+        boxes_advice=", or give a FLUX 3 model a prompt_upsampler",
+    )
     if not all(math.isfinite(reference.weight) for reference in request.references):
         raise BackendError("the weight of a reference is not a finite number: give one")
-    if any(reference.mask for reference in request.references) and not features.masks:
-        raise BackendError(f"{name} takes no masks of references: leave 'mask' out")
-    if any(reference.schedule for reference in request.references) and not features.schedules:
-        raise BackendError(f"{name} keeps the weights of references: leave 'schedule' out")
-    if request.emphasis and not features.emphasis:
-        raise BackendError(f"{name} cannot weigh words of the prompt: leave 'emphasis' out")
-    if request.boxes and not features.boxes:
-        raise BackendError(
-            f"{name} takes no boxes: leave 'boxes' out, or give a FLUX 3 model a prompt_upsampler"
-        )
     if request.start is not None:
         _check_start(request.start, request, features, folder)
-    width, height = request.width, request.height
-    if (width is None) != (height is None):
-        raise BackendError("only one of width and height is given: give both or none")
-    for side, which in ((width, "width"), (height, "height")):
+    multiple = folder.multiple
+    for side, which in ((request.width, "width"), (request.height, "height")):
         if side is not None and side % multiple:
             raise BackendError(
                 f"the {which} {side} is not a multiple of {multiple} pixels, which {name} "

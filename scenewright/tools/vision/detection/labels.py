@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 
 from scenewright.core.closed_vocabulary import Unknown
 from scenewright.core.ports.vision import Detector
 
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
 _ENDINGS = ("-other-merged", "-merged", "-other", "-stuff")
-COCO_STUFF: frozenset[str] = frozenset(
-    _words(
-        "banner blanket bridge cardboard counter curtain door-stuff floor-wood flower fruit "
-        "gravel house light mirror-stuff net pillow platform playingfield railroad river road "
-        "roof sand sea shelf snow stairs tent towel wall-brick wall-stone wall-tile wall-wood "
-        "water-other window-blind window-other tree-merged fence-merged ceiling-merged "
-        "sky-other-merged cabinet-merged table-merged floor-other-merged pavement-merged "
-        "mountain-merged grass-merged dirt-merged paper-merged food-other-merged "
-        "building-other-merged rock-merged wall-other-merged rug-merged"
-    )
+COCO_STUFF = frozenset(
+    (files("scenewright.tools.vision.detection") / "coco_stuff.txt").read_text("utf-8").split()
 )
 """The 53 stuff categories of COCO's panoptic task (Kirillov et al., 2019), as its files write
 them."""
