@@ -249,7 +249,7 @@ class ReferenceForm(ABC):
         finally:
             self.use([])
 
-    def hold_weights(self) -> bool:
+    def use_weight_tensors(self) -> bool:
         """Make the weights something that a compiler does not take for constants.
 
         False where the family does not allow it: there the second weight compiles once more, and

@@ -49,7 +49,7 @@ class WeightedValues(nn.Module):
         return values
 
 
-class HeldWeights:
+class WeightTensors:
     """λ_0, λ_1, … as tensors that all layers share."""
 
     def __init__(self, device: torch.device) -> None:
@@ -254,7 +254,7 @@ def place(
     if not compiled or plan.offload == "layers" or not compile_blocks(pipe):
         return False
     if references is not None:
-        references.hold_weights()
+        references.use_weight_tensors()
     return True
 
 

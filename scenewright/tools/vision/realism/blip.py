@@ -14,7 +14,6 @@ import json
 import os
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -66,7 +65,10 @@ class BlipEncoder(LocalEncoder):
             raise RealismError(f"dtype {dtype!r}: use {' or '.join(DTYPES)}")
         super().__init__(model, name=name, device=device, batch=batch, thread="blip")
         self._dtype = dtype
-        self._model: _LoadedBlip | None = None
+        self._torch_dtype: torch.dtype = getattr(torch, dtype)
+        self._model: Any = None
+        self._prepare: Any = None
+        self._tokenizer: Any = None
 
     @cached_property
     def digest(self) -> str:
@@ -81,7 +83,8 @@ class BlipEncoder(LocalEncoder):
 
     async def embedding(self) -> int:
         """Length of its multimodal features; loads it."""
-        return (await self.run(self._ready)).embedding
+        await self.load()
+        return self._embedding
 
     async def features(self, images: Sequence[Image.Image], categories: Sequence[str]) -> Array:
         """Multimodal features of each picture with its object's category, float32 (n, embedding).
@@ -94,97 +97,15 @@ class BlipEncoder(LocalEncoder):
             raise ValueError(f"{len(images)} pictures but {len(categories)} categories")
 
         def work(stop: Stop) -> Array:
-            model = self._ready(stop)
-            rows = [np.zeros((0, model.embedding), np.float32)]
+            self.make_ready(stop)
+            rows = [np.zeros((0, self._embedding), np.float32)]
             for some in self.batches(len(images)):
                 with self.batch_turn(stop):
-                    found = model.encode_together(images[some], categories[some])
+                    found = self._encode_together(images[some], categories[some])
                     rows.append(found.float().cpu().numpy())
             return np.concatenate(rows)
 
         return await self.run(work)
-
-    def encode_pictures(self, images: Sequence[Image.Image]) -> torch.Tensor:
-        """Return the projections of ``images`` into the space of the contrastive loss."""
-        assert self._model is not None
-        return self._model.encode_pictures(images)
-
-    def encode_texts(self, texts: Sequence[str]) -> torch.Tensor:
-        """Return the projections of ``texts`` into the same space."""
-        assert self._model is not None
-        return self._model.encode_texts(texts)
-
-    def _ready(self, stop: Stop) -> _LoadedBlip:
-        self.make_ready(stop)
-        assert self._model is not None
-        return self._model
-
-    def open_model(self, device: torch.device) -> None:
-        self._model = _LoadedBlip(self.folder, device, getattr(torch, self._dtype))
-
-    def free_model(self) -> None:
-        self._model = None
-
-
-class _LoadedBlip:
-    """Both layouts behind three verbs. Not thread-safe."""
-
-    def __init__(self, folder: Path, device: torch.device, dtype: torch.dtype) -> None:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        kind = next(iter(config.get("architectures") or ()), "")
-        if config.get("model_type") != "blip":
-            raise RealismError(
-                f"{folder} is a model of type {config.get('model_type')!r}: OLIP stands on a BLIP "
-                "(model_type blip)"
-            )
-        self._retrieval = kind == "BlipForImageTextRetrieval"
-        layout: Any = {
-            "BlipForImageTextRetrieval": BlipForImageTextRetrieval,
-            ARCHITECTURE: SegformerBlip,
-        }.get(kind, BlipModel)
-        model, told = layout.from_pretrained(
-            folder, local_files_only=True, dtype=dtype, output_loading_info=True
-        )
-        lost = sorted(told["missing_keys"])
-        if lost:
-            raise RealismError(
-                f"{folder} ({kind or 'no architecture named'}) lacks {len(lost)} weights, "
-                f"{lost[0]} first: its features would be random. Use a checkpoint with a text "
-                "encoder, for example Salesforce/blip-itm-base-coco"
-            )
-        self._model = model.to(device).eval()
-        self._device, self._dtype = device, dtype
-        self._prepare = image_processor_of(folder)
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        self._room = int(model.config.text_config.max_position_embeddings)
-        self.embedding = int(
-            model.config.text_config.hidden_size if self._retrieval else model.config.projection_dim
-        )
-
-    def encode_together(
-        self, images: Sequence[Image.Image], categories: Sequence[str]
-    ) -> torch.Tensor:
-        """Return the result of ``BlipModel.get_multimodal_features``, (n, embedding)."""
-        # Objects of one picture follow each other: it goes through the vision tower once.
-        unique = {id(image): image for image in images}
-        places = {key: at for at, key in enumerate(unique)}
-        seen = self._seen(list(unique.values())).last_hidden_state
-        seen = seen[[places[id(image)] for image in images]]
-        # The library's own method makes this mask on the CPU, wherever the model is.
-        mask = torch.ones(seen.shape[:-1], dtype=torch.long, device=self._device)
-        given = self._read([plain(category).lower() for category in categories])
-        if self._retrieval:
-            found: torch.Tensor = self._model.text_encoder(
-                **given, encoder_hidden_states=seen, encoder_attention_mask=mask
-            ).last_hidden_state[:, 0]
-            return found
-        pooled = self._model.text_model(
-            **given, encoder_hidden_states=seen, encoder_attention_mask=mask
-        ).pooler_output
-        if isinstance(self._model, SegformerBlip):
-            return self._model.multimodal(pooled, seen[:, 0])
-        projected: torch.Tensor = self._model.text_projection(pooled)
-        return projected
 
     def encode_pictures(self, images: Sequence[Image.Image]) -> torch.Tensor:
         """Return the projections of ``images`` into the space of contrast."""
@@ -206,10 +127,73 @@ class _LoadedBlip:
         )
         return found
 
+    def open_model(self, device: torch.device) -> None:
+        """Load the model, which must have all its weights, its processor and its tokenizer."""
+        config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
+        kind = next(iter(config.get("architectures") or ()), "")
+        if config.get("model_type") != "blip":
+            raise RealismError(
+                f"{self.folder} is a model of type {config.get('model_type')!r}: OLIP stands on a BLIP "
+                "(model_type blip)"
+            )
+        self._retrieval = kind == "BlipForImageTextRetrieval"
+        layout: Any = {
+            "BlipForImageTextRetrieval": BlipForImageTextRetrieval,
+            ARCHITECTURE: SegformerBlip,
+        }.get(kind, BlipModel)
+        model, told = layout.from_pretrained(
+            self.folder, local_files_only=True, dtype=self._torch_dtype, output_loading_info=True
+        )
+        lost = sorted(told["missing_keys"])
+        if lost:
+            raise RealismError(
+                f"{self.folder} ({kind or 'no architecture named'}) lacks {len(lost)} weights, "
+                f"{lost[0]} first: its features would be random. Use a checkpoint with a text "
+                "encoder, for example Salesforce/blip-itm-base-coco"
+            )
+        self._model = model.to(device).eval()
+        self._prepare = image_processor_of(self.folder)
+        self._tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
+        self._room = int(model.config.text_config.max_position_embeddings)
+        self._embedding = int(
+            model.config.text_config.hidden_size if self._retrieval else model.config.projection_dim
+        )
+
+    def free_model(self) -> None:
+        """Let go of them."""
+        self._model = self._prepare = self._tokenizer = None
+
+    def _encode_together(
+        self, images: Sequence[Image.Image], categories: Sequence[str]
+    ) -> torch.Tensor:
+        """Return the result of ``BlipModel.get_multimodal_features``, (n, embedding)."""
+        # Objects of one picture follow each other: it goes through the vision tower once.
+        unique = {id(image): image for image in images}
+        places = {key: at for at, key in enumerate(unique)}
+        seen = self._seen(list(unique.values())).last_hidden_state
+        seen = seen[[places[id(image)] for image in images]]
+        # The library's own method makes this mask on the CPU, wherever the model is.
+        mask = torch.ones(seen.shape[:-1], dtype=torch.long, device=self._model.device)
+        given = self._read([plain(category).lower() for category in categories])
+        if self._retrieval:
+            found: torch.Tensor = self._model.text_encoder(
+                **given, encoder_hidden_states=seen, encoder_attention_mask=mask
+            ).last_hidden_state[:, 0]
+            return found
+        pooled = self._model.text_model(
+            **given, encoder_hidden_states=seen, encoder_attention_mask=mask
+        ).pooler_output
+        if isinstance(self._model, SegformerBlip):
+            return self._model.multimodal(pooled, seen[:, 0])
+        projected: torch.Tensor = self._model.text_projection(pooled)
+        return projected
+
     def _seen(self, images: Sequence[Image.Image]) -> Any:
         shown = [to_rgb(image) for image in images]
         pixels = self._prepare(images=shown, return_tensors="pt")["pixel_values"]
-        return self._model.vision_model(pixel_values=pixels.to(self._device, self._dtype))
+        return self._model.vision_model(
+            pixel_values=pixels.to(self._model.device, self._torch_dtype)
+        )
 
     def _read(self, texts: Sequence[str]) -> dict[str, torch.Tensor]:
         special = self._tokenizer.all_special_tokens
@@ -220,4 +204,6 @@ class _LoadedBlip:
             max_length=self._room,
             return_tensors="pt",
         )
-        return {name: given[name].to(self._device) for name in ("input_ids", "attention_mask")}
+        return {
+            name: given[name].to(self._model.device) for name in ("input_ids", "attention_mask")
+        }
