@@ -1,19 +1,14 @@
-"""A picture as the latents of a pipeline, whatever its family holds them like.
+"""Start pictures, masks and pictures beside the prompt: edits with the weights of one pipeline.
 
-Image-to-image and inpainting with the weights of a text-to-image pipeline.
+Image-to-image is SDEdit (ICLR 2022): the start picture under noise is denoised. The latents of a
+diffusion model are put under noise by its scheduler; those of a flow-matching model (SD3, Flux) lie
+at noise level σ on the straight line ``(1 - σ) · picture + σ · noise``. Outside of a mask the
+picture is held as in Blended Latent Diffusion (SIGGRAPH 2023): after every step the latents there
+become those of the start picture under the noise of that step, so that what is drawn inside fits to
+it; in the end its own pixels are put back.
 
-The latents of a diffusion model are put under noise by its scheduler; those of a flow-matching
-model (SD3, Flux) lie at noise level σ on the straight line ``(1 - σ) · picture + σ · noise``.
-
-Image-to-image is SDEdit (ICLR 2022): the start picture under noise is denoised. Outside of
-a mask the picture is held as in Blended Latent Diffusion (SIGGRAPH 2023): after every step
-the latents there become those of the start picture under the noise of that step, so that what
-is drawn inside fits to it; in the end its own pixels are put back.
-
-Pictures that a pipeline sees beside the prompt: edits by instruction, and references.
-
-Families such as Flux Kontext and Qwen-Image-Edit take pictures in place of an IP-Adapter. The
-prompt says what to change in them, or what of them to show; weights have no effect.
+Families such as Flux Kontext and Qwen-Image-Edit see pictures in place of an IP-Adapter. The prompt
+says what to change in them, or what of them to show; weights have no effect.
 """
 
 from __future__ import annotations
@@ -51,7 +46,8 @@ def encoded(pipe: Any, picture: Image.Image, layout: Latents) -> torch.Tensor:
         # Such autoencoders overflow in half precision.
         vae.to(dtype=torch.float32)
     pixels = pipe.image_processor.preprocess(picture).to(pipe._execution_device, vae.dtype)
-    if _of_videos(config):
+    # Autoencoders of videos take a frame.
+    if "temperal_downsample" in config:
         pixels = pixels.unsqueeze(2)
     latents: torch.Tensor = retrieve_latents(vae.encode(pixels), sample_mode="argmax")
     vae.to(dtype=dtype)
@@ -105,10 +101,6 @@ def channels_of(pipe: Any) -> int:
     """Return the channels of a latent cell."""
     config = pipe.vae.config
     return int(config.get("latent_channels") or config["z_dim"])
-
-
-def _of_videos(config: Any) -> bool:
-    return "temperal_downsample" in config
 
 
 def pipeline_of_parts(pipe: Any, name: str) -> Any:

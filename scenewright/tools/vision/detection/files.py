@@ -253,23 +253,21 @@ def _thing(entry: Any, notation: Notation, place: str) -> Listed:
     sides, mask = entry.get("box"), entry.get("mask")
     if sides is None and mask is None:
         raise DetectionError(f"{place} ({name}): give it a box or a mask")
-    box = None if sides is None else _sides(sides, notation.box, f"{place} ({name})")
+    box: Box | None = None
+    if sides is not None:
+        if not isinstance(sides, list) or len(sides) != 4 or not all(map(_is_number, sides)):
+            raise DetectionError(f"{place} ({name}): box must be four numbers, found {sides!r:.60}")
+        a, b, c, d = (float(side) for side in sides)
+        box = (a, b, a + c, b + d) if notation.box == "xywh" else (a, b, c, d)
+        if box[0] >= box[2] or box[1] >= box[3]:
+            raise DetectionError(
+                f"{place} ({name}): the box {sides} has no area as {notation.box}: check the "
+                'file\'s "box"'
+            )
     return Listed(
         name.strip(), box, notation.unit == "relative", float(score), mask, stuff,
         f"{place} ({name})",
     )  # fmt: skip
-
-
-def _sides(sides: Any, form: str, place: str) -> Box:
-    if not isinstance(sides, list) or len(sides) != 4 or not all(map(_is_number, sides)):
-        raise DetectionError(f"{place}: box must be four numbers, found {sides!r:.60}")
-    a, b, c, d = (float(side) for side in sides)
-    box = (a, b, a + c, b + d) if form == "xywh" else (a, b, c, d)
-    if box[0] >= box[2] or box[1] >= box[3]:
-        raise DetectionError(
-            f'{place}: the box {sides} has no area as {form}: check the file\'s "box"'
-        )
-    return box
 
 
 def _mask_of(mask: Any, size: tuple[int, int]) -> Mask:
@@ -361,21 +359,22 @@ class RecordedDetector:
         Raises ``DetectionError`` for a picture that the file does not name, and for a mask or box
         that does not fit it.
         """
-        return await asyncio.to_thread(self._detect, image, tuple(labels))
+
+        def detect() -> tuple[Detection, ...]:
+            wanted = wanted_of(labels)
+            found = []
+            for listed in self._listed_of(image):
+                if listed.score >= self._threshold and among(listed.name, wanted):
+                    box, mask = listed.placed(image.size)
+                    found.append(Detection(listed.name, box, listed.score, mask, listed.stuff))
+            return tuple(by_score(found))
+
+        return await asyncio.to_thread(detect)
 
     async def aclose(self) -> None:
         """Nothing to free."""
 
-    def _detect(self, image: Image.Image, labels: tuple[str, ...]) -> tuple[Detection, ...]:
-        wanted = wanted_of(labels)
-        found = []
-        for listed in self._of(image):
-            if listed.score >= self._threshold and among(listed.name, wanted):
-                box, mask = listed.placed(image.size)
-                found.append(Detection(listed.name, box, listed.score, mask, listed.stuff))
-        return tuple(by_score(found))
-
-    def _of(self, image: Image.Image) -> tuple[Listed, ...]:
+    def _listed_of(self, image: Image.Image) -> tuple[Listed, ...]:
         digest = hash_of_image(image)
         named = self._pictures_here().get(digest, digest)
         if named in self._listed:

@@ -73,7 +73,18 @@ class JudgedPictureParser:
         counts: dict[str, int] = {}
         open_kinds = list(self.world.kinds)
         for number in range(1, self.most + 1):
-            facts = {kind: _last_object(kind, number) for kind in open_kinds}
+            # Whether there are at least so many of the kind.
+            facts = {
+                kind: _facts(
+                    SceneGraph(
+                        objects=tuple(
+                            SceneObject(id=f"{kind}.{n}", name=kind) for n in range(1, number + 1)
+                        )
+                    ),
+                    "object",
+                )[-1]
+                for kind in open_kinds
+            }
             verdicts = await self._ask(image, list(facts.values()))
             if number == 1 and all(v.state == "unscored" for v in verdicts.values()):
                 reason = next(iter(verdicts.values())).reason
@@ -153,7 +164,8 @@ class JudgedPictureParser:
                 for predicate in self.world.predicates:
                     if self.world.can_hold(source.name, predicate, target.name):
                         relation = Relation(source=source.id, predicate=predicate, target=target.id)
-                        asked[relation] = _relation_fact(objects, relation, self.world.options)
+                        scene = SceneGraph(objects=objects, relations=(relation,))
+                        asked[relation] = _facts(scene, "relation", self.world.options)[0]
         verdicts = await self._ask(image, list(asked.values()))
         # Two facts of one pair may be one question: ids of relations differ, verdicts too.
         silent = {
@@ -196,12 +208,6 @@ def _why(verdict: Verdict) -> str:
     return verdict.reason or "the judges gave no answer"
 
 
-def _last_object(kind: str, number: int) -> Fact:
-    """Whether there are at least ``number`` of the kind."""
-    items = tuple(SceneObject(id=f"{kind}.{n}", name=kind) for n in range(1, number + 1))
-    return _facts(SceneGraph(objects=items), "object")[-1]
-
-
 def _value_fact(same: Sequence[SceneObject], key: str, value: str, number: int) -> Fact:
     """Whether at least ``number`` of the things of one kind have ``value``."""
     items = tuple(
@@ -211,11 +217,6 @@ def _value_fact(same: Sequence[SceneObject], key: str, value: str, number: int) 
     found = _facts(SceneGraph(objects=items), "attribute")[-1]
     # One scene asks for one value of a thing; here every value is asked.
     return found.model_copy(update={"id": f"{found.id}={value}"})
-
-
-def _relation_fact(objects: tuple[SceneObject, ...], relation: Relation, predicates: str) -> Fact:
-    scene = SceneGraph(objects=objects, relations=(relation,))
-    return _facts(scene, "relation", predicates)[0]
 
 
 def _facts(scene: SceneGraph, kind: FactKind, predicates: str = DEFAULT) -> list[Fact]:

@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -94,14 +92,15 @@ class ScoreTable:
         except OSError as error:
             raise ExtractionError(f"{path} cannot be read: {error.strerror or error}") from error
         try:
-            table = ScoreFile.model_validate(_json(data))
+            table = ScoreFile.model_validate_json(data)
         except ValidationError as error:
-            raise ExtractionError(f"{path}, {first_problem(error, 'the file')}") from error
-        except ValueError as error:
-            raise ExtractionError(
-                f'{path} is not JSON ({error}): write {{"pairs": [{{"source": "dog.1", "target": '
-                '"ball.1", "none": 0.1, "predicates": {"chasing": 0.8}}]}'
-            ) from error
+            problem = first_problem(error, "the file")
+            if error.errors()[0]["type"] == "json_invalid":
+                raise ExtractionError(
+                    f'{path} is not JSON ({problem}): write {{"pairs": [{{"source": "dog.1", '
+                    '"target": "ball.1", "none": 0.1, "predicates": {"chasing": 0.8}}]}'
+                ) from error
+            raise ExtractionError(f"{path}, {problem}") from error
         images = table.images
 
         def found(image: Image.Image, things: Sequence[Thing]) -> list[PairScores]:
@@ -133,10 +132,3 @@ class ScoreTable:
                     f"{', '.join(sorted(known)[:12]) or 'no objects'}"
                 )
         return tuple(found)
-
-
-def _json(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error

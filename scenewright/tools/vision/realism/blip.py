@@ -133,8 +133,8 @@ class BlipEncoder(LocalEncoder):
         kind = next(iter(config.get("architectures") or ()), "")
         if config.get("model_type") != "blip":
             raise RealismError(
-                f"{self.folder} is a model of type {config.get('model_type')!r}: OLIP stands on a BLIP "
-                "(model_type blip)"
+                f"{self.folder} is a model of type {config.get('model_type')!r}: OLIP stands on a "
+                "BLIP (model_type blip)"
             )
         self._retrieval = kind == "BlipForImageTextRetrieval"
         layout: Any = {

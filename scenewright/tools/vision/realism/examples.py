@@ -123,15 +123,15 @@ def _spread(objects: Sequence[R], before: Sequence[R], count: int) -> list[R]:
         elif len(chosen) == 1 and not before:
             found = min(left, key=lambda o: (-(o.shape + o.texture), o.id))
         else:
-            found = min(left, key=lambda o: (-_nearest(o, chosen), o.id))
+            # Squared distances to the nearest of those before.
+            nearest = {
+                o.id: min((o.shape - c.shape) ** 2 + (o.texture - c.texture) ** 2 for c in chosen)
+                for o in left
+            }
+            found = min(left, key=lambda o: (-nearest[o.id], o.id))
         chosen.append(found)
         left.remove(found)
     return chosen
-
-
-def _nearest(one: Rated, chosen: Sequence[Rated]) -> float:
-    """Squared distance to the nearest of ``chosen``."""
-    return min((one.shape - o.shape) ** 2 + (one.texture - o.texture) ** 2 for o in chosen)
 
 
 @dataclass(frozen=True)
