@@ -33,8 +33,8 @@ from scenewright.tools.vision.realism.olip_files import save_olip
 from scenewright.tools.vision.realism.olip_training import (
     Epoch,
     Features,
-    Trained,
     TrainingOptions,
+    TrainingResult,
     predict,
     train_olip,
 )
@@ -131,7 +131,7 @@ def _train(
     work: Path,
     epochs: int,
     over: Callable[[], bool],
-) -> Trained:
+) -> TrainingResult:
     count = int(lesson.paintings.max()) + 1
     first, last = _bounds(count)
     test = lesson.paintings >= last
@@ -186,7 +186,7 @@ def _bounds(count: int) -> tuple[int, int]:
     return count - 2 * held, count - held
 
 
-def _figures(trained: Trained, lesson: Lesson, test: Sequence[int]) -> dict[str, Any]:
+def _figures(trained: TrainingResult, lesson: Lesson, test: Sequence[int]) -> dict[str, Any]:
     said = predict(trained.model, lesson.features, test).numpy()
     wanted = lesson.targets[list(test)].numpy()
     error, right = normalized_error(said, wanted).mean(0), same_class(said, wanted).mean(0)

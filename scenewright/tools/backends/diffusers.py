@@ -33,10 +33,10 @@ from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
 from scenewright.tools.backends.families import Family, FewStepLora, family_of
 from scenewright.tools.backends.loaded import (
     MAX_BATCH,
-    Loaded,
-    batches,
-    check,
-    count_read,
+    LoadedPipeline,
+    check_local_request,
+    count_read_tokens,
+    group_into_batches,
     has_unlimited_prompt,
 )
 from scenewright.tools.backends.lora import Lora, Triggers, load_loras, open_loras
@@ -64,7 +64,7 @@ from scenewright.tools.backends.pipeline import (
     choose_dtype,
     quiet,
 )
-from scenewright.tools.backends.prompts import PromptReader, reader_of
+from scenewright.tools.backends.prompts import PromptReader, prompt_reader_of
 from scenewright.tools.backends.quantization import Quantized
 from scenewright.tools.backends.single_file import load_parts, open_file
 from scenewright.tools.backends.transformer_references import references_of
@@ -145,7 +145,7 @@ class DiffusersBackend:
         self._upsampler = prompt_upsampler
         self._closed = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"diffusers-{self._name}")
-        self._ready: Loaded | None = None
+        self._ready: LoadedPipeline | None = None
         self._tried = False
         self._compiled = False
 
@@ -281,7 +281,7 @@ class DiffusersBackend:
 
     @cached_property
     def _reader(self) -> PromptReader:
-        return reader_of(self._folder)
+        return prompt_reader_of(self._folder)
 
     @cached_property
     def _loras(self) -> tuple[Lora, ...]:
@@ -409,7 +409,7 @@ class DiffusersBackend:
                         raise Cancelled(f"{self.id} was stopped: its event loop ended") from None
 
             for request in requests:
-                check(request, self.features, self._folder, self.id)
+                check_local_request(request, self.features, self._folder, self.id)
             triggers = self._triggers
             sent = [
                 one.model_copy(
@@ -432,7 +432,7 @@ class DiffusersBackend:
                 sizes = [(one.width, one.height) for one in sent if one.width and one.height]
                 largest = max([self.features.default_size, *sizes], key=lambda s: s[0] * s[1])
                 most = self.plan.images_at_once(self._needs(largest), MAX_BATCH)
-                groups = batches(sent, self.features, self._family, self._reader, most)
+                groups = group_into_batches(sent, self.features, self._family, self._reader, most)
             for places in groups:
                 asked = [sent[place] for place in places]
                 with self._gate.turn(stop):
@@ -500,10 +500,12 @@ class DiffusersBackend:
         drawn = replace(drawn, details=details | {"device": str(self._device)})
         if drawn.prompt or prompt == request.prompt:
             return drawn
-        count = count_read(request, self._family, self._triggers.reader)
+        count = count_read_tokens(request, self._family, self._triggers.reader)
         return replace(drawn, prompt=prompt, count=count)
 
-    def _load_pipeline(self, change: Callable[[torch.nn.Module], None] | None = None) -> Loaded:
+    def _load_pipeline(
+        self, change: Callable[[torch.nn.Module], None] | None = None
+    ) -> LoadedPipeline:
         if self._ready is None:
             self._tried = True
             with LOADING, quiet():
@@ -546,7 +548,7 @@ class DiffusersBackend:
                     enable_cache(pipe, self._cache)
                 self._compiled = place(pipe, plan, device, references, compiled=self._compile)
             limit_threads(part for part in pipe.components.values() if hasattr(part, "parameters"))
-            self._ready = Loaded(
+            self._ready = LoadedPipeline(
                 self.id,
                 pipe,
                 self._folder,

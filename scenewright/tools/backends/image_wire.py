@@ -47,7 +47,9 @@ WORDING = (DRAFT, OPEN_PART, ORDERED, ORDERED_PART, MASKED, BOXED, SHOWN_ONE, SH
 """All words, for fingerprints."""
 
 
-def words_of(request: GenerationRequest, references: int, box: Box | None, masked: bool) -> str:
+def compose_prompt(
+    request: GenerationRequest, references: int, box: Box | None, masked: bool
+) -> str:
     """Return the prompt of ``request`` as it is sent, with notes on its pictures.
 
     ``references``: how many are shown. ``box``: where the start picture may change, if only a
@@ -129,7 +131,7 @@ def prepare_request(
                 cut.save(buffer, "PNG", optimize=False, compress_level=6)
                 sent_mask = buffer.getvalue()
     sent = ImageRequest(
-        prompt=words_of(request, len(shown), box, sent_mask is not None),
+        prompt=compose_prompt(request, len(shown), box, sent_mask is not None),
         width=served.width,
         height=served.height,
         ratio=served.ratio,
@@ -146,7 +148,7 @@ def prepare_request(
     return PreparedRequest(sent, size, start, mask)
 
 
-def fitted(image: Image.Image, work: PreparedRequest) -> Image.Image:
+def fit_result(image: Image.Image, work: PreparedRequest) -> Image.Image:
     """``image`` as it was asked for: of its size, and unchanged where the mask is black.
 
     A picture of another shape loses what stands over at two sides; one that was made from a

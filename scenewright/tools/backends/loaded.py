@@ -33,13 +33,13 @@ from scenewright.tools.backends.denoiser_work import DenoiserWork, is_guided
 from scenewright.tools.backends.editing import (
     Editor,
     Inpainter,
-    Kept,
+    PreservedArea,
     picture_of,
     pipeline_of_parts,
 )
 from scenewright.tools.backends.families import Family
 from scenewright.tools.backends.model_folder import ModelFolder
-from scenewright.tools.backends.modular import layout_rows, pictures_of
+from scenewright.tools.backends.modular import layout_rows, run_pipeline
 from scenewright.tools.backends.pipeline import call_options, quiet, remember_prompts
 from scenewright.tools.backends.previews import Previews
 from scenewright.tools.backends.prompts import (
@@ -57,7 +57,7 @@ Done = Callable[[int, int, bytes], None]
 """Called after each step with its number from 1, the steps in all, and a preview or nothing."""
 
 
-def check(
+def check_local_request(
     request: GenerationRequest, features: BackendFeatures, folder: ModelFolder, name: str
 ) -> None:
     """Raise ``BackendError`` if a backend of such ``features`` cannot serve ``request``.
@@ -115,7 +115,7 @@ def _check_start(
         )
 
 
-def batches(
+def group_into_batches(
     requests: Sequence[GenerationRequest],
     features: BackendFeatures,
     family: Family,
@@ -153,7 +153,7 @@ def batches(
     return found
 
 
-class Loaded:
+class LoadedPipeline:
     """One pipeline with its references, its other forms and its memory of prompts.
 
     Not thread-safe: adapter weights and schedulers are state of the pipeline.
@@ -225,7 +225,7 @@ class Loaded:
         load: Callable[[str], Image.Image],
         size: tuple[int, int],
         steps: int,
-    ) -> tuple[Any, dict[str, Any], Kept | None]:
+    ) -> tuple[Any, dict[str, Any], PreservedArea | None]:
         """Return the pipeline to call, what it is called with beside the prompt, and what stays."""
         start = request.start
         if start is not None and not start.instruct:
@@ -323,9 +323,9 @@ class Loaded:
             try:
                 with (
                     self._work.counted(),
-                    _steps_told(pipe, None if "callback_on_step_end" in accepted else report),
+                    _report_steps(pipe, None if "callback_on_step_end" in accepted else report),
                 ):
-                    pixels, written = pictures_of(pipe, options)
+                    pixels, written = run_pipeline(pipe, options)
             except Cancelled:
                 raise
             except torch.cuda.OutOfMemoryError as error:
@@ -339,7 +339,7 @@ class Loaded:
                     f"{self._name} could not draw this ({error_text(error)}): "
                     "check steps, size and guidance"
                 ) from error
-            counts = [count_read(one, family, self._reader) for one in requests]
+            counts = [count_read_tokens(one, family, self._reader) for one in requests]
         if not np.isfinite(pixels).all():
             raise BackendError(
                 f"{self._name} computed values that are not numbers: its weights are damaged or "
@@ -427,7 +427,9 @@ class Loaded:
         return request.width, request.height
 
 
-def count_read(request: GenerationRequest, family: Family, reader: PromptReader) -> PromptCount:
+def count_read_tokens(
+    request: GenerationRequest, family: Family, reader: PromptReader
+) -> PromptCount:
     """Return how much of its prompt a model of ``family`` reads."""
     if has_unlimited_prompt(request, family):
         return PromptCount(reader.tokens(request.prompt))
@@ -453,7 +455,7 @@ def _picture(pixels: np.ndarray, size: tuple[int, int]) -> Image.Image:
 
 
 @contextlib.contextmanager
-def _steps_told(pipe: Any, report: Callable[..., dict[str, Any]] | None) -> Iterator[None]:
+def _report_steps(pipe: Any, report: Callable[..., dict[str, Any]] | None) -> Iterator[None]:
     """Inside, call ``report`` after each step of the scheduler, for pipelines that do not."""
     if report is None:
         yield
@@ -475,7 +477,7 @@ def _steps_told(pipe: Any, report: Callable[..., dict[str, Any]] | None) -> Iter
 def _reporter(
     done: Done,
     steps: int,
-    kept: Kept | None,
+    kept: PreservedArea | None,
     references: ReferenceForm | None,
     previews: Previews | None,
 ) -> Callable[..., dict[str, Any]]:

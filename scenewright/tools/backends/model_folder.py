@@ -254,7 +254,7 @@ def find(model: str, variant: str | None = None, without: tuple[str, ...] = ()) 
             "'stabilityai/stable-diffusion-xl-base-1.0'"
         )
     need = Need(model, ("backend",), "pipeline", variant, without=without)
-    return cached(need, f"diffusers:{model}")
+    return require_cached(need, f"diffusers:{model}")
 
 
 def find_files(repository: str, patterns: list[str]) -> Path:
@@ -271,9 +271,9 @@ def find_files(repository: str, patterns: list[str]) -> Path:
             "such as 'h94/IP-Adapter'"
         )
     if "*.safetensors" in patterns:
-        return cached(Need(repository, ("image encoder",), "model"), f"local:{repository}")
+        return require_cached(Need(repository, ("image encoder",), "model"), f"local:{repository}")
     need = Need(repository, ("adapter",), "files", patterns=tuple(patterns))
-    return cached(need, "PROFILE")
+    return require_cached(need, "PROFILE")
 
 
 def find_weights(repository: str, name: str, suffix: str, what: str) -> Path:
@@ -312,7 +312,7 @@ def find_weights(repository: str, name: str, suffix: str, what: str) -> Path:
     return found[0]
 
 
-def cached(need: Need, name: str) -> Path:
+def require_cached(need: Need, name: str) -> Path:
     """Return the folder of ``need`` in the hub's cache.
 
     Raises ``BackendError`` that says how to get it: by pulling ``name``.

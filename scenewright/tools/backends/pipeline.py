@@ -20,7 +20,12 @@ from scenewright.core.ports.backend import BackendError
 from scenewright.providers.hub.needs import UPSAMPLER, UPSAMPLER_PROCESSOR
 from scenewright.tools.backends.late_imports import import_late
 from scenewright.tools.backends.model_folder import ModelFolder, index_file, read_json
-from scenewright.tools.backends.modular import assembled, is_modular, needed_parts, options_of
+from scenewright.tools.backends.modular import (
+    assemble_pipeline,
+    is_modular,
+    needed_parts,
+    options_of,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -292,7 +297,7 @@ def build(
             late = {name: part for name, part in made.items() if name == "tokenizer"}
             given = {**options, **(loaded or {}), **made}
             if is_modular(cls):
-                pipe = assembled(cls, model.folder, model.parts, given, model.upsampler)
+                pipe = assemble_pipeline(cls, model.folder, model.parts, given, model.upsampler)
             else:
                 pipe = cls.from_pretrained(model.folder, **given | dict.fromkeys(late))
                 pipe.register_modules(**late)

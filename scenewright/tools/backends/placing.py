@@ -23,7 +23,7 @@ from scenewright.config.local_images import CacheSpec
 from scenewright.core.ports.backend import BackendError
 from scenewright.tools.backends.memory import TILE, MemoryPlan
 from scenewright.tools.backends.model_folder import ModelFolder, index_of
-from scenewright.tools.backends.modular import come_by_layers, is_modular, take_turns
+from scenewright.tools.backends.modular import is_modular, offload_layers, offload_parts
 
 if TYPE_CHECKING:
     from scenewright.tools.backends.adapter import ReferenceForm
@@ -250,7 +250,7 @@ def place(
     if plan.offload != "none":
         with references.attached() if references is not None else contextlib.nullcontext():
             if is_modular(type(pipe)):
-                (take_turns if plan.offload == "parts" else come_by_layers)(pipe, device)
+                (offload_parts if plan.offload == "parts" else offload_layers)(pipe, device)
             elif plan.offload == "parts":
                 pipe.enable_model_cpu_offload(device=device)
             else:

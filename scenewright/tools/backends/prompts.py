@@ -199,7 +199,7 @@ def count_prompt(backend: ImageBackend, prompt: str) -> PromptCount:
     return PromptReader((), backend.features.prompt_tokens).count(prompt)
 
 
-def room_of(backend: ImageBackend) -> PromptBudget | None:
+def prompt_budget_of(backend: ImageBackend) -> PromptBudget | None:
     """Return the prompt budget of ``backend`` for composers; None if unlimited or unknown."""
     budget = backend.features.prompt_tokens
     return (
@@ -209,7 +209,7 @@ def room_of(backend: ImageBackend) -> PromptBudget | None:
     )
 
 
-def reader_of(folder: ModelFolder) -> PromptReader:
+def prompt_reader_of(folder: ModelFolder) -> PromptReader:
     """How the model in ``folder`` reads prompts."""
     return _reader(
         folder.folder,
@@ -220,7 +220,7 @@ def reader_of(folder: ModelFolder) -> PromptReader:
     )
 
 
-def reader_for(model: str) -> PromptReader:
+def find_prompt_reader(model: str) -> PromptReader:
     """How ``model``, a folder or a hub id, reads prompts, from what of it is on this machine.
 
     Neither weights nor a whole model are needed. Without its tokenizers tokens are estimated, and

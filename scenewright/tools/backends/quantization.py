@@ -23,7 +23,7 @@ from scenewright.tools.backends.model_folder import (
     find_weights,
 )
 from scenewright.tools.backends.pipeline import quiet
-from scenewright.tools.backends.single_file import check_fits, converted, empty_part
+from scenewright.tools.backends.single_file import check_fits, convert_names, empty_part
 
 if TYPE_CHECKING:
     import torch
@@ -307,7 +307,7 @@ def _check_gguf(file: Path, quantized: Quantized) -> None:
             )
         given = {name: torch.empty(one.shape, device="meta") for name, one in names.items()}
         try:
-            found = converted(empty, given)
+            found = convert_names(empty, given)
         except Exception as error:
             raise BackendError(
                 f"{what} is not of a {kind} (unknown tensor {error_text(error, 200)}): use one of "

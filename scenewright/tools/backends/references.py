@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def loading(name: str) -> Iterator[None]:
+def adapter_errors(name: str) -> Iterator[None]:
     """Raise ``BackendError``, naming the adapter, if its weights do not fit the denoiser."""
     try:
         yield
@@ -72,7 +72,7 @@ class ReferenceAttention:
             getattr(denoiser, "encoder_hid_proj", None),
             denoiser.config.get("encoder_hid_dim_type"),
         )
-        with loading(name):
+        with adapter_errors(name):
             denoiser._load_ip_adapter_weights([weights])
             check_complete(denoiser)
         self._adapted = {

@@ -43,7 +43,7 @@ from scenewright.tools.backends.image_models import ImageCaps, image_caps_of
 from scenewright.tools.backends.image_wire import (
     WORDING,
     PreparedRequest,
-    fitted,
+    fit_result,
     prepare_request,
 )
 from scenewright.tools.backends.prompts import count_prompt
@@ -181,7 +181,7 @@ class RemoteBackend:
             quality=self._quality, complexity=self._complexity, partial_images=partial,
         )  # fmt: skip
         reply = await self._called(work, on_step)
-        image = await asyncio.to_thread(fitted, reply.value, work)
+        image = await asyncio.to_thread(fit_result, reply.value, work)
         if on_step is not None:
             on_step(GenerationStep(partial + 1, partial + 1))
         return GeneratedImage(
@@ -212,7 +212,7 @@ class RemoteBackend:
 
         async def show(number: int, data: bytes) -> None:
             def preview_of_file() -> bytes:
-                return preview_bytes(fitted(read_image(data, "its file"), work))
+                return preview_bytes(fit_result(read_image(data, "its file"), work))
 
             try:
                 preview = await asyncio.to_thread(preview_of_file)

@@ -24,10 +24,10 @@ from scenewright.providers.hub.single_file import SingleFile
 from scenewright.tools.backends.clip_tokenizer import clip_tokenizer
 from scenewright.tools.backends.model_folder import (
     ModelFolder,
-    cached,
     denoiser_of,
     find,
     index_of,
+    require_cached,
 )
 from scenewright.tools.backends.pipeline import quiet
 
@@ -101,7 +101,7 @@ def _folder_for(held: SingleFile, base_model: str | None, variant: str | None) -
         )
     need = Need(repository, ("backend",), "pipeline", variant, without=tuple(held.prefixes))
     try:
-        return cached(need, f"diffusers:{held.file}" if base_model is None else "PROFILE")
+        return require_cached(need, f"diffusers:{held.file}" if base_model is None else "PROFILE")
     except BackendError as error:
         raise BackendError(
             f"{held.file} holds {own} of a {held.title} model; the rest comes from "
@@ -210,7 +210,7 @@ def _checked(held: SingleFile, part: str, model: Any, given: Tensors) -> Tensors
     wanted = model.state_dict()
     tied = set(getattr(model, "all_tied_weights_keys", None) or ())
     try:
-        found = converted(model, given)
+        found = convert_names(model, given)
     except Exception as error:
         raise BackendError(
             f"the {part} in {held.file} is not a {kind} (unknown tensor {error_text(error, 200)}): "
@@ -246,7 +246,7 @@ def check_fits(
             )
 
 
-def converted(model: Any, given: Tensors) -> Tensors:
+def convert_names(model: Any, given: Tensors) -> Tensors:
     """Return ``given`` by the names that ``model``, a part of a pipeline, has for its tensors.
 
     Raises what diffusers' functions raise for tensors of another layout.

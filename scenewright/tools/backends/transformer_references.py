@@ -25,9 +25,9 @@ from scenewright.tools.backends.references import (
     AttentionReferences,
     ReferenceAttention,
     References,
+    adapter_errors,
     check_complete,
     check_width,
-    loading,
 )
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class JoinedReferences(ReferenceForm):
         self._transformer = transformer = pipe.transformer
         self._plain = dict(transformer.attn_processors)
         weights = read_adapter(adapter.weights)
-        with loading(str(adapter.weights)):
+        with adapter_errors(str(adapter.weights)):
             transformer._load_ip_adapter_weights(weights)
             check_complete(transformer)
         self._projection, transformer.image_proj = transformer.image_proj, None

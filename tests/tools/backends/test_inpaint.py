@@ -16,7 +16,7 @@ from PIL import Image
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError, GenerationRequest, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
-from scenewright.tools.backends.editing import encoded
+from scenewright.tools.backends.editing import encode_picture
 from scenewright.tools.backends.families import Family
 from tests.tools.backends import tiny, tiny_families
 from tests.tools.backends.conformance import RED, drawn
@@ -158,7 +158,7 @@ async def test_a_picture_is_encoded_as_it_is_decoded(
     pipe, layout = inpainter.pipe, backend._family.latents
     picture = store.get(pictures[1]).convert("RGB").resize(tiny.SIZE)
     with torch.no_grad():
-        ours = encoded(pipe, picture, layout)
+        ours = encode_picture(pipe, picture, layout)
         pixels = pipe.image_processor.preprocess(picture)
         config = pipe.vae.config
         if "z_dim" in config:

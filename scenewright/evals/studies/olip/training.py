@@ -48,8 +48,8 @@ from scenewright.tools.vision.realism.olip import Olip, OlipConfig
 from scenewright.tools.vision.realism.olip_training import (
     Features,
     OnEpoch,
-    Trained,
     TrainingOptions,
+    TrainingResult,
     predict,
     train_olip,
 )
@@ -240,7 +240,7 @@ def fit(
     *,
     checkpoint: str | os.PathLike[str] | None = None,
     on_epoch: OnEpoch | None = None,
-) -> Trained:
+) -> TrainingResult:
     """Train heads on ``prepared``.
 
     See :func:`~scenewright.tools.vision.realism.olip_training.train_olip`.
@@ -264,7 +264,10 @@ def evaluate_heads(name: str, model: Olip, prepared: Prepared, seed: int = 0) ->
 
 
 def training_report(
-    trained: Trained, options: TrainingOptions, prepared: Prepared, rows: Sequence[Evaluation]
+    trained: TrainingResult,
+    options: TrainingOptions,
+    prepared: Prepared,
+    rows: Sequence[Evaluation],
 ) -> dict[str, Any]:
     """Return the content of ``report.json``: the training, and the figures on the test part."""
     return {

@@ -12,7 +12,7 @@ from PIL import Image
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.images import hash_of_image
 from scenewright.core.ports.vision import Detection, Detector
-from scenewright.tools.vision.detection.labels import wanted_of
+from scenewright.tools.vision.detection.labels import normalized_labels
 
 REMEMBERED = 32
 """Pictures whose detections are kept; masks make them large."""
@@ -60,7 +60,7 @@ class CachedDetector:
 
     async def detect(self, image: Image.Image, labels: Sequence[str] = ()) -> tuple[Detection, ...]:
         """As the port says."""
-        key = (await asyncio.to_thread(hash_of_image, image), wanted_of(labels))
+        key = (await asyncio.to_thread(hash_of_image, image), normalized_labels(labels))
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
             found = self._found.get(key)

@@ -36,7 +36,7 @@ from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.images import hash_of_image, load_image
 from scenewright.core.ports.vision import Box, Detection, DetectionError, Mask
 from scenewright.tools.vision.detection.boxes import box_of, by_score, clipped, resized
-from scenewright.tools.vision.detection.labels import among, plain, wanted_of
+from scenewright.tools.vision.detection.labels import is_wanted, normalized_labels, plain
 from scenewright.tools.vision.detection.masks import (
     data_of_detection,
     decode_mask,
@@ -49,7 +49,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedDetection:
     """A thing as a file lists it."""
 
     name: str
@@ -113,7 +113,7 @@ class Notation:
             setattr(self, key, value)
 
 
-def read_detections(path: str | os.PathLike[str]) -> dict[str, tuple[Listed, ...]]:
+def read_detections(path: str | os.PathLike[str]) -> dict[str, tuple[ListedDetection, ...]]:
     """Picture (file name or content hash, as the file writes it) → its things.
 
     Raises ``DetectionError``, with the entry's place, for what cannot be read.
@@ -123,13 +123,13 @@ def read_detections(path: str | os.PathLike[str]) -> dict[str, tuple[Listed, ...
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DetectionError(f"{file} cannot be read: {error}: name a JSON file") from error
-    found: dict[str, list[Listed]] = {}
+    found: dict[str, list[ListedDetection]] = {}
     for image, listed in _entries(file, text):
         found.setdefault(image, []).extend(listed)
     return {image: tuple(listed) for image, listed in found.items()}
 
 
-def _entries(file: Path, text: str) -> Iterator[tuple[str, list[Listed]]]:
+def _entries(file: Path, text: str) -> Iterator[tuple[str, list[ListedDetection]]]:
     lines = file.suffix.lower() in (".jsonl", ".ndjson")
     if not lines:
         try:
@@ -167,7 +167,9 @@ def _entries(file: Path, text: str) -> Iterator[tuple[str, list[Listed]]]:
         yield image, _things(row.get("detections"), notation, f"{place} ({image})")
 
 
-def _plain_entries(whole: dict[str, Any], place: str) -> Iterator[tuple[str, list[Listed]]]:
+def _plain_entries(
+    whole: dict[str, Any], place: str
+) -> Iterator[tuple[str, list[ListedDetection]]]:
     notation = Notation()
     images = whole.get("images")
     if isinstance(images, dict):
@@ -183,7 +185,7 @@ def _plain_entries(whole: dict[str, Any], place: str) -> Iterator[tuple[str, lis
         yield image, _things(listed, notation, f"{place}, {image}")
 
 
-def _coco_entries(whole: dict[str, Any], place: str) -> Iterator[tuple[str, list[Listed]]]:
+def _coco_entries(whole: dict[str, Any], place: str) -> Iterator[tuple[str, list[ListedDetection]]]:
     """Yield the file name and the things of every image of a COCO document, crowds left out.
 
     Annotations are instances (with ``bbox``, ``segmentation`` and, of results, ``score``) or
@@ -195,7 +197,7 @@ def _coco_entries(whole: dict[str, Any], place: str) -> Iterator[tuple[str, list
     things = {
         entry["id"]: entry.get("isthing", 1) != 0 for entry in whole["categories"] if "id" in entry
     }
-    found: dict[Any, list[Listed]] = {number: [] for number in files}
+    found: dict[Any, list[ListedDetection]] = {number: [] for number in files}
     for at, annotation in enumerate(whole["annotations"]):
         here = f"{place}, annotations[{at}]"
         if not isinstance(annotation, dict) or annotation.get("image_id") not in files:
@@ -232,13 +234,13 @@ def _table(rows: list[Any], key: str, place: str) -> dict[Any, str]:
     return table
 
 
-def _things(listed: Any, notation: Notation, place: str) -> list[Listed]:
+def _things(listed: Any, notation: Notation, place: str) -> list[ListedDetection]:
     if not isinstance(listed, list):
         raise DetectionError(f"{place}: the detections must be a list, found {listed!r:.40}")
     return [_thing(entry, notation, f"{place}, detection {at}") for at, entry in enumerate(listed)]
 
 
-def _thing(entry: Any, notation: Notation, place: str) -> Listed:
+def _thing(entry: Any, notation: Notation, place: str) -> ListedDetection:
     if not isinstance(entry, dict):
         raise DetectionError(f"{place} must be an object, found {entry!r:.40}")
     name = entry.get("name", entry.get("label"))
@@ -264,7 +266,7 @@ def _thing(entry: Any, notation: Notation, place: str) -> Listed:
                 f"{place} ({name}): the box {sides} has no area as {notation.box}: check the "
                 'file\'s "box"'
             )
-    return Listed(
+    return ListedDetection(
         name.strip(), box, notation.unit == "relative", float(score), mask, stuff,
         f"{place} ({name})",
     )  # fmt: skip
@@ -361,10 +363,10 @@ class RecordedDetector:
         """
 
         def detect() -> tuple[Detection, ...]:
-            wanted = wanted_of(labels)
+            wanted = normalized_labels(labels)
             found = []
             for listed in self._listed_of(image):
-                if listed.score >= self._threshold and among(listed.name, wanted):
+                if listed.score >= self._threshold and is_wanted(listed.name, wanted):
                     box, mask = listed.placed(image.size)
                     found.append(Detection(listed.name, box, listed.score, mask, listed.stuff))
             return tuple(by_score(found))
@@ -374,7 +376,7 @@ class RecordedDetector:
     async def aclose(self) -> None:
         """Nothing to free."""
 
-    def _listed_of(self, image: Image.Image) -> tuple[Listed, ...]:
+    def _listed_of(self, image: Image.Image) -> tuple[ListedDetection, ...]:
         digest = hash_of_image(image)
         named = self._pictures_here().get(digest, digest)
         if named in self._listed:

@@ -39,12 +39,12 @@ def normalized_label(label: str) -> str:
     return " ".join(plain(label).lower().replace("-", " ").split())
 
 
-def among(label: str, wanted: frozenset[str]) -> bool:
+def is_wanted(label: str, wanted: frozenset[str]) -> bool:
     """Whether ``label`` is one of the folded labels ``wanted``; of none wanted each is."""
     return not wanted or normalized_label(label) in wanted
 
 
-def wanted_of(labels: Iterable[str]) -> frozenset[str]:
+def normalized_labels(labels: Iterable[str]) -> frozenset[str]:
     """``labels`` folded."""
     return frozenset(normalized_label(label) for label in labels)
 

@@ -43,11 +43,11 @@ from scenewright.tools.digests import json_digest
 from scenewright.tools.vision.detection.boxes import box_of, by_score, scaled
 from scenewright.tools.vision.detection.components import Mending, instances_of
 from scenewright.tools.vision.detection.labels import (
-    among,
+    is_wanted,
     normalized_label,
+    normalized_labels,
     plain,
     stuff_ids,
-    wanted_of,
 )
 from scenewright.tools.vision.local_model import LocalModel, image_processor_of, model_of
 
@@ -209,8 +209,8 @@ class LocalDetector(LocalModel):
         shown = shrink(image, self._max_side)
         with self.turn(stop, f"a picture of {shown.width}×{shown.height}"):
             found = self.find(shown, labels)
-        wanted = wanted_of(() if self.open_vocabulary else labels)
-        kept = [one for one in found if among(one.name, wanted)]
+        wanted = normalized_labels(() if self.open_vocabulary else labels)
+        kept = [one for one in found if is_wanted(one.name, wanted)]
         return tuple(by_score(scaled(kept, shown.size, image.size)))
 
 

@@ -38,7 +38,7 @@ from scenewright.core.scene import (
     clean_name,
 )
 from scenewright.core.vocabulary import EXCLUSIVE, canonical
-from scenewright.tools.vision.extraction.pairs import gap, joint, padded
+from scenewright.tools.vision.extraction.pairs import gap, joint_box, pad_box
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class MergeRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedDetections:
     """Detections as things of a graph."""
 
     things: tuple[Thing, ...]
@@ -77,23 +77,23 @@ def groups_of(detections: Sequence[Detection], rule: MergeRule) -> list[list[int
     Of one class, and reached from each other over padded boxes that overlap. Groups below
     ``rule.least`` come apart again.
     """
-    boxes = [padded(found.box, rule.padding) for found in detections]
+    boxes = [pad_box(found.box, rule.padding) for found in detections]
     touching = np.zeros((len(boxes), len(boxes)), bool)
     for a, b in combinations(range(len(boxes)), 2):
         overlap = gap(boxes[a], boxes[b], 0) < 0 and gap(boxes[a], boxes[b], 1) < 0
         touching[a, b] = overlap and detections[a].name == detections[b].name
-    joined: dict[int, list[int]] = {}
+    merge_scores: dict[int, list[int]] = {}
     for at, group in enumerate(connected_components(touching, directed=False)[1].tolist()):
-        joined.setdefault(group, []).append(at)
+        merge_scores.setdefault(group, []).append(at)
     found = [
         part
-        for members in joined.values()
+        for members in merge_scores.values()
         for part in ([members] if len(members) >= rule.least else [[one] for one in members])
     ]
     return sorted(found)
 
 
-def merged(detections: Sequence[Detection], rule: MergeRule | None) -> Merged:
+def merge_detections(detections: Sequence[Detection], rule: MergeRule | None) -> MergedDetections:
     """Return the things of ``detections``.
 
     Groups by ``rule`` are one thing each (None: none is merged).
@@ -121,7 +121,7 @@ def merged(detections: Sequence[Detection], rule: MergeRule | None) -> Merged:
             mask = np.logical_or.reduce(masks)
         together = Detection(
             parts[0].name,
-            joint(part.box for part in parts),
+            joint_box(part.box for part in parts),
             max(part.score for part in parts),
             mask,
             all(part.stuff for part in parts),
@@ -129,7 +129,7 @@ def merged(detections: Sequence[Detection], rule: MergeRule | None) -> Merged:
         things.append(Thing(id_, together, parts))
         what = f"{len(parts)} × {parts[0].name}"
         told.append(Dropped(what, "merging", f"{len(parts)} overlap: they are {id_} together"))
-    return Merged(tuple(things), tuple(owner), tuple(told))
+    return MergedDetections(tuple(things), tuple(owner), tuple(told))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ def without_rivals(
     return kept, dropped
 
 
-def joined(scores: Iterable[PairScores], owner: Mapping[str, str]) -> list[PairScores]:
+def merge_scores(scores: Iterable[PairScores], owner: Mapping[str, str]) -> list[PairScores]:
     """Scores between instances as scores between the things they were merged into.
 
     ``owner``: instance id → thing id. Of several pairs of instances that become one, each
@@ -242,7 +242,7 @@ def joined(scores: Iterable[PairScores], owner: Mapping[str, str]) -> list[PairS
     return [PairScores(s, t, none, found_) for (s, t), (none, found_) in found.items()]
 
 
-def built(
+def build_extraction(
     things: Sequence[Thing],
     attributes: Mapping[str, Sequence[ReadAttribute]],
     candidates: Sequence[Candidate],

@@ -27,20 +27,20 @@ from scenewright.core.ports.vision import (
 from scenewright.core.predicate_statistics import DEFAULT, load_predicates
 from scenewright.core.questions import NO_RELATION, attribute_fact_id, option_text, relation_options
 from scenewright.core.vocabulary import DIRECTIONS
+from scenewright.tools.digests import short_digest
 from scenewright.tools.vision.extraction.pairs import (
     MOST_PAIRS,
-    Boxed,
+    PlacedObject,
     by_rivals,
     clear_directions,
     contact_options,
     contacts,
+    distinguishing_phrases,
     nearest_pairs,
-    phrases,
 )
 from scenewright.tools.vision.extraction.panel_questions import (
     ExtractionPanel,
-    boxed,
-    digest,
+    placed_objects,
     relation_fact,
     without_rivals,
 )
@@ -78,7 +78,8 @@ class JudgedAttributes:
     def fingerprint(self) -> str:
         """Judges, values, view and threshold."""
         values = {key: list(words) for key, words in self.values.items()}
-        return f"judged attributes@2#{digest(self.bench.fingerprint, values, self.view, self.sure)}"
+        parts = self.bench.fingerprint, values, self.view, self.sure
+        return f"judged attributes@2#{short_digest(*parts)}"
 
     async def read(
         self, image: Image.Image, thing: Thing, keys: Sequence[str], things: Sequence[Thing] = ()
@@ -123,8 +124,8 @@ class JudgedAttributes:
             return detail_crop(image, thing.detection)
         name = thing.detection.name
         rivals = [one.id for one in things if one.detection.name == name and one.id != thing.id]
-        kept = [Boxed(thing.id, name, thing.detection.box)]
-        return without_rivals(image, rivals, kept, boxed(things))
+        kept = [PlacedObject(thing.id, name, thing.detection.box)]
+        return without_rivals(image, rivals, kept, placed_objects(things))
 
 
 def _fact(thing: Thing, key: str, value: str) -> Fact:
@@ -145,8 +146,8 @@ def _fact(thing: Thing, key: str, value: str) -> Fact:
 class PairQuestion:
     """One question about an ordered pair."""
 
-    source: Boxed
-    target: Boxed
+    source: PlacedObject
+    target: PlacedObject
     options: tuple[str, ...]
     """Without the last one, that there is no relation."""
 
@@ -192,10 +193,10 @@ class JudgedRelations:
     @cached_property
     def fingerprint(self) -> str:
         """Judges, world and bound."""
-        told = digest(
+        digest = short_digest(
             self.bench.fingerprint, self.world.model_dump(mode="json"), MOST_PAIRS, self.touch
         )
-        return f"judged relations@2#{told}"
+        return f"judged relations@2#{digest}"
 
     async def score(
         self, image: Image.Image, things: Sequence[Thing]
@@ -206,7 +207,7 @@ class JudgedRelations:
 
         Raises ``ExtractionError`` if the judges answer nothing.
         """
-        every = boxed(things)
+        every = placed_objects(things)
         side = max(image.size)
         looks: list[PairQuestion] = []
         for a, b in nearest_pairs(every, MOST_PAIRS):
@@ -222,11 +223,15 @@ class JudgedRelations:
             raise ExtractionError(lost[0].reason)
         return (*_scores(seen), *lost)
 
-    def _known(self, source: Boxed, predicates: Sequence[str], target: Boxed) -> tuple[str, ...]:
+    def _known(
+        self, source: PlacedObject, predicates: Sequence[str], target: PlacedObject
+    ) -> tuple[str, ...]:
         hold = self.world.can_hold
         return tuple(p for p in predicates if hold(source.name, p, target.name))
 
-    def _contacts(self, source: Boxed, target: Boxed, side: int) -> list[PairQuestion]:
+    def _contacts(
+        self, source: PlacedObject, target: PlacedObject, side: int
+    ) -> list[PairQuestion]:
         others = [p for p in self.world.predicates if p not in (*CONTACTS, *DIRECTIONS)]
         wanted = self._known(source, (*contacts(source, target, side, self.touch), *others), target)
         looks = []
@@ -325,7 +330,7 @@ class JudgedVerifier:
     def fingerprint(self) -> str:
         """The judges'."""
         known = load_predicates(self.predicates).fingerprint
-        return f"judged verifier@2#{digest(self.bench.fingerprint, known)}"
+        return f"judged verifier@2#{short_digest(self.bench.fingerprint, known)}"
 
     async def verify(
         self, image: Image.Image, things: Mapping[str, Thing], candidates: Sequence[Candidate]
@@ -334,13 +339,13 @@ class JudgedVerifier:
 
         None without an answer for a pair that no words tell apart.
         """
-        every = boxed(things.values())
+        every = placed_objects(things.values())
         by_id = {one.id: one for one in every}
         ends = [(by_id[c.relation.source], by_id[c.relation.target]) for c in candidates]
         found: dict[int, Verification] = {
             at: Verification(None, reason=f"no question tells {source.id} from {target.id}")
             for at, (source, target) in enumerate(ends)
-            if phrases(source, target) is None
+            if distinguishing_phrases(source, target) is None
         }
         asked = [at for at in range(len(candidates)) if at not in found]
 
@@ -360,7 +365,9 @@ class JudgedVerifier:
         found |= dict(zip(asked, checks, strict=True))
         return tuple(found[at] for at in range(len(candidates)))
 
-    def _fact(self, number: int, candidate: Candidate, ends: tuple[Boxed, Boxed]) -> Fact:
+    def _fact(
+        self, number: int, candidate: Candidate, ends: tuple[PlacedObject, PlacedObject]
+    ) -> Fact:
         relation = candidate.relation
         # Of a diagonal pair the other direction that its middles allow is right as well.
         also = {*DIRECTIONS} - {*clear_directions(*ends)}
@@ -377,8 +384,8 @@ class JudgedVerifier:
 async def _ask_by_view(
     image: Image.Image,
     questions: Sequence[Q],
-    ends: Sequence[tuple[Boxed, Boxed]],
-    every: Sequence[Boxed],
+    ends: Sequence[tuple[PlacedObject, PlacedObject]],
+    every: Sequence[PlacedObject],
     ask: Callable[[Image.Image, Sequence[Q]], Awaitable[Sequence[R]]],
 ) -> list[R]:
     """Return the results of ``ask`` for ``questions`` about the pairs ``ends``, in their order.

@@ -38,8 +38,11 @@ from scenewright.core.ports.vision import (
 )
 from scenewright.core.scene import SceneError, SceneGraph, SceneObject
 from scenewright.prompts import load_prompt
+from scenewright.tools.digests import short_digest
 from scenewright.tools.vision.extraction.judged_parser import SURE, JudgedPictureParser
-from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel, digest
+from scenewright.tools.vision.extraction.panel_questions import (
+    ExtractionPanel,
+)
 from scenewright.tools.vision.extraction.world import World
 
 IMAGE_PROMPT = "parse_image"
@@ -153,10 +156,13 @@ class OneStageExtractor:
         ``most``: things of one kind that are told apart.
         """
         parser = JudgedPictureParser(bench.judges, world, bench.panel, most)
-        told = digest(bench.fingerprint, world.model_dump(mode="json"), most, SURE)
+        digest = short_digest(bench.fingerprint, world.model_dump(mode="json"), most, SURE)
         words = ClosedVocabulary(world.kinds, dict(world.attributes), world.predicates)
         return cls(
-            parser.read, f"one-stage@2 judged#{told}", vocabulary=words, judges=tuple(bench.judges)
+            parser.read,
+            f"one-stage@2 judged#{digest}",
+            vocabulary=words,
+            judges=tuple(bench.judges),
         )
 
     async def extract(self, image: Image.Image) -> Extraction:

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Boxed:
+class PlacedObject:
     """An object and its place."""
 
     id: str
@@ -46,7 +46,7 @@ class Boxed:
     attributes: tuple[tuple[str, str], ...] = ()
     """(key, value) of what is known of it: what two things of one class are told apart by."""
 
-    def scaled(self, factor: float) -> Boxed:
+    def scaled(self, factor: float) -> PlacedObject:
         """Return the same in a picture ``factor`` times as large."""
         left, top, right, bottom = self.box
         return replace(self, box=(left * factor, top * factor, right * factor, bottom * factor))
@@ -62,14 +62,20 @@ class Boxed:
         return (self.box[2] - self.box[0]) * (self.box[3] - self.box[1])
 
 
-def nearest_pairs(things: Iterable[Boxed], most: int = MOST_PAIRS) -> list[tuple[Boxed, Boxed]]:
+def nearest_pairs(
+    things: Iterable[PlacedObject], most: int = MOST_PAIRS
+) -> list[tuple[PlacedObject, PlacedObject]]:
     """Unordered pairs of things that words can tell apart, the nearest first, at most ``most``."""
-    pairs = [(a, b) for a, b in itertools.combinations(things, 2) if phrases(a, b) is not None]
+    pairs = [
+        (a, b)
+        for a, b in itertools.combinations(things, 2)
+        if distinguishing_phrases(a, b) is not None
+    ]
     pairs.sort(key=lambda pair: math.dist(pair[0].center, pair[1].center))
     return pairs[:most]
 
 
-def phrases(a: Boxed, b: Boxed) -> tuple[str, str] | None:
+def distinguishing_phrases(a: PlacedObject, b: PlacedObject) -> tuple[str, str] | None:
     """Return how a question that shows no other things of their classes calls two things.
 
     By class, and by the fewest attributes where the class is one. None if nothing tells them apart.
@@ -87,7 +93,9 @@ def phrases(a: Boxed, b: Boxed) -> tuple[str, str] | None:
     return noun_phrase(first, keys[0]), noun_phrase(second, keys[1])
 
 
-def contacts(source: Boxed, target: Boxed, side: int, touch: float = TOUCH) -> tuple[str, ...]:
+def contacts(
+    source: PlacedObject, target: PlacedObject, side: int, touch: float = TOUCH
+) -> tuple[str, ...]:
     """Contact predicates that the boxes allow from ``source`` to ``target``, the likeliest first.
 
     ``side`` is the picture's longer one, in pixels, and ``touch`` the share of it that may lie
@@ -96,7 +104,7 @@ def contacts(source: Boxed, target: Boxed, side: int, touch: float = TOUCH) -> t
     across, down = gap(source.box, target.box, 0), gap(source.box, target.box, 1)
     if max(across, down) > touch * side:
         return ()
-    inner = shared(source.box, target.box)
+    inner = shared_area(source.box, target.box)
     lined = -across >= _OVERLAP * min(_length(source.box, 0), _length(target.box, 0))
     higher = source.center[1] < target.center[1]
     found: list[str] = []
@@ -116,7 +124,7 @@ def contacts(source: Boxed, target: Boxed, side: int, touch: float = TOUCH) -> t
     return tuple(found)
 
 
-def directions(a: Boxed, b: Boxed) -> tuple[str, ...]:
+def directions(a: PlacedObject, b: PlacedObject) -> tuple[str, ...]:
     """Return the two directions that the middles allow, and the opposite of the clearer one.
 
     In an order that hangs on the ids alone.
@@ -129,7 +137,7 @@ def directions(a: Boxed, b: Boxed) -> tuple[str, ...]:
     return _turned(options, a, b)
 
 
-def clear_directions(a: Boxed, b: Boxed) -> tuple[str, ...]:
+def clear_directions(a: PlacedObject, b: PlacedObject) -> tuple[str, ...]:
     """Return the direction that the middles tell clearer, and two that they rule out.
 
     Of a pair that stands diagonally the other one would be a second right option. In an order that
@@ -142,7 +150,9 @@ def clear_directions(a: Boxed, b: Boxed) -> tuple[str, ...]:
     return _turned((*clear, vague[1]), a, b)
 
 
-def contact_options(source: Boxed, target: Boxed, wanted: Sequence[str]) -> list[tuple[str, ...]]:
+def contact_options(
+    source: PlacedObject, target: PlacedObject, wanted: Sequence[str]
+) -> list[tuple[str, ...]]:
     """Return the options of the questions that ask for the contacts ``wanted``.
 
     Up to :data:`MOST_CONTACTS` each, filled up with directions to :data:`OPTIONS`.
@@ -154,14 +164,18 @@ def contact_options(source: Boxed, target: Boxed, wanted: Sequence[str]) -> list
     return found
 
 
-def rivals_of_pair(source: Boxed, target: Boxed, things: Iterable[Boxed]) -> frozenset[str]:
+def rivals_of_pair(
+    source: PlacedObject, target: PlacedObject, things: Iterable[PlacedObject]
+) -> frozenset[str]:
     """Ids of what the words of a question about the pair could mean as well."""
     names, ids = {source.name, target.name}, {source.id, target.id}
     return frozenset(o.id for o in things if o.name in names and o.id not in ids)
 
 
 def by_rivals(
-    asked: Sequence[T], ends: Sequence[tuple[Boxed, Boxed]], things: Sequence[Boxed]
+    asked: Sequence[T],
+    ends: Sequence[tuple[PlacedObject, PlacedObject]],
+    things: Sequence[PlacedObject],
 ) -> dict[frozenset[str], list[T]]:
     """Return ``asked`` by the ids that must be hidden.
 
@@ -179,24 +193,24 @@ def gap(a: Box, b: Box, axis: int) -> float:
     return max(a[axis], b[axis]) - min(a[axis + 2], b[axis + 2])
 
 
-def shared(a: Box, b: Box) -> float:
+def shared_area(a: Box, b: Box) -> float:
     """Square pixels that two boxes have in common."""
     return max(0.0, -gap(a, b, 0)) * max(0.0, -gap(a, b, 1))
 
 
-def joint(boxes: Iterable[Box]) -> Box:
+def joint_box(boxes: Iterable[Box]) -> Box:
     """Return the smallest box around all of ``boxes``, of which there is one or more."""
     lefts, tops, rights, bottoms = zip(*boxes, strict=True)
     return min(lefts), min(tops), max(rights), max(bottoms)
 
 
-def padded(box: Box, share: float) -> Box:
+def pad_box(box: Box, share: float) -> Box:
     """``box`` with ``share`` of its width and height more on each side."""
     across, down = share * _length(box, 0), share * _length(box, 1)
     return box[0] - across, box[1] - down, box[2] + across, box[3] + down
 
 
-def _turned(options: Sequence[str], a: Boxed, b: Boxed) -> tuple[str, ...]:
+def _turned(options: Sequence[str], a: PlacedObject, b: PlacedObject) -> tuple[str, ...]:
     turn = hashlib.sha256(f"{a.id}\0{b.id}".encode()).digest()[0] % len(options)
     return (*options[turn:], *options[:turn])
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,19 +17,15 @@ from scenewright.core.ports.vision import ExtractionError, Thing
 from scenewright.core.questions import NO_RELATION
 from scenewright.providers import checked
 from scenewright.providers.versions import note_served
-from scenewright.tools.vision.extraction.pairs import Boxed, phrases
-from scenewright.tools.vision.extraction.views import without
+from scenewright.tools.digests import short_digest
+from scenewright.tools.vision.extraction.pairs import PlacedObject, distinguishing_phrases
+from scenewright.tools.vision.extraction.views import paint_over
 
 
-def digest(*parts: object) -> str:
-    """12 hex digits that change with any of ``parts``, which are JSON values."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def boxed(things: Iterable[Thing]) -> list[Boxed]:
+def placed_objects(things: Iterable[Thing]) -> list[PlacedObject]:
     """Return the things with their boxes, and what was read of them before."""
     return [
-        Boxed(
+        PlacedObject(
             one.id,
             one.detection.name,
             one.detection.box,
@@ -42,25 +36,28 @@ def boxed(things: Iterable[Thing]) -> list[Boxed]:
 
 
 def without_rivals(
-    image: Image.Image, hidden: Iterable[str], kept: Iterable[Boxed], things: Sequence[Boxed]
+    image: Image.Image,
+    hidden: Iterable[str],
+    kept: Iterable[PlacedObject],
+    things: Sequence[PlacedObject],
 ) -> Image.Image:
     """``image`` with the things of the ids ``hidden`` painted over and the ``kept`` ones whole."""
     gone = frozenset(hidden)
     if not gone:
         return image
     boxes = [thing.box for thing in things if thing.id in gone]
-    return without(image, boxes, [thing.box for thing in kept])
+    return paint_over(image, boxes, [thing.box for thing in kept])
 
 
 def relation_fact(
-    number: int, source: Boxed, target: Boxed, options: Sequence[str], expected: str
+    number: int, source: PlacedObject, target: PlacedObject, options: Sequence[str], expected: str
 ) -> Fact:
     """Return the question which of ``options`` is the relation of a pair.
 
     The last option is that none is (Scene-Bench, Sec. 3.2). Raises ``ExtractionError`` if no words
     tell the two apart.
     """
-    named = phrases(source, target)
+    named = distinguishing_phrases(source, target)
     if named is None:
         raise ExtractionError(f"no question tells {source.id} from {target.id}")
     text = f"What is the relationship between the {named[0]} and the {named[1]} in the image?"
@@ -98,7 +95,7 @@ class ExtractionPanel:
         panel = [self.panel.aggregation, self.panel.quorum, self.panel.threshold]
         table = self.panel.calibration
         known = None if table is None else table.model_dump(mode="json")
-        return digest([judge.fingerprint for judge in self.judges], panel, known)
+        return short_digest([judge.fingerprint for judge in self.judges], panel, known)
 
     async def ask(
         self, image: Image.Image, facts: Sequence[Fact]

@@ -34,19 +34,19 @@ from scenewright.core.ports.vision import (
 )
 from scenewright.core.scene import MAX_OBJECTS, SceneError, clean_name
 from scenewright.core.vocabulary import EXCLUSIVE
+from scenewright.tools.digests import short_digest
 from scenewright.tools.vision.concurrency import map_bounded
 from scenewright.tools.vision.detection.masks import data_of_detection, detection_of
 from scenewright.tools.vision.extraction.building import (
-    Merged,
+    MergedDetections,
     MergeRule,
     Thresholds,
     above_thresholds,
-    built,
-    joined,
-    merged,
+    build_extraction,
+    merge_detections,
+    merge_scores,
     without_rivals,
 )
-from scenewright.tools.vision.extraction.panel_questions import digest
 from scenewright.tools.vision.extraction.partial_results import (
     DETECTIONS,
     PartialResults,
@@ -130,7 +130,7 @@ class TwoStageExtractor:
             self.attributes_first,
         ]
         models = [None if part is None else part.fingerprint for part in parts]
-        return f"two-stage@2#{digest(self.detector.fingerprint, models, rules)}"
+        return f"two-stage@2#{short_digest(self.detector.fingerprint, models, rules)}"
 
     @property
     def judges(self) -> tuple[Judge, ...]:
@@ -178,7 +178,7 @@ class TwoStageExtractor:
         picture = await asyncio.to_thread(to_rgb, image)
         # The detector gets the image as it was given: recorded ones know it by its file's name.
         found, dropped, unread = await self._detected(image, known)
-        things = merged(found, self.merging)
+        things = merge_detections(found, self.merging)
         dropped += things.told
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(self._attributes(picture, things.things, known))
@@ -208,7 +208,7 @@ class TwoStageExtractor:
         dropped += [*unseen, *below, *refused, *rivals]
         unread += [*lost, *unscored, *unsure]
         said = {one.relation: check for one, check in sure}
-        made = built(things.things, attributes, kept, said, dropped, unread)
+        made = build_extraction(things.things, attributes, kept, said, dropped, unread)
         return made if made.complete else replace(made, answered=known.data)
 
     async def aclose(self) -> None:
@@ -290,11 +290,15 @@ class TwoStageExtractor:
         return found, dropped, unread
 
     async def _scores(
-        self, image: Image.Image, found: Sequence[Detection], things: Merged, known: PartialResults
+        self,
+        image: Image.Image,
+        found: Sequence[Detection],
+        things: MergedDetections,
+        known: PartialResults,
     ) -> tuple[list[PairScores], list[Unread]]:
         if self.scorer is None or len(things.things) < 2:
             return [], []
-        alone = things.things if self.scored == "things" else merged(found, None).things
+        alone = things.things if self.scored == "things" else merge_detections(found, None).things
         try:
             results: Sequence[PairScores | Unread] | None
             results = known.get(scores_part(alone), PairScores)
@@ -310,7 +314,9 @@ class TwoStageExtractor:
             ends = [tuple(owner[id_] for id_ in one.objects) for one in lost]
             unread = [replace(one, objects=end) for one, end in zip(lost, ends, strict=True)]
             # Relations within a thing are none.
-            return joined(scores, owner), [one for one in unread if len(set(one.objects)) != 1]
+            return merge_scores(scores, owner), [
+                one for one in unread if len(set(one.objects)) != 1
+            ]
         except Exception as error:
             # The objects and what was read of them stand without relations.
             return [], [Unread("relations", error_text(error))]

@@ -3,7 +3,7 @@
 XTC-Bench, Sec. 3.2.3: a *semantic spotlight* (the scene blurred, the thing sharp, a box around it)
 says which one and where, a *detail crop* (the thing alone on grey) shows what it looks like. Sec.
 6.2.1: of a pair the subject stands in a red box and the object in a blue one. Models that never
-learned what a drawn box means are shown the picture :func:`without` the things that could be
+learned what a drawn box means are shown the picture :func:`paint_over` the things that could be
 mistaken for it. All are pure: the given picture stays as it is, the result is RGB.
 """
 
@@ -87,7 +87,9 @@ def marked_pair(image: Image.Image, subject: Detection, target: Detection) -> Im
     return shown
 
 
-def without(image: Image.Image, hidden: Sequence[Place], kept: Sequence[Place] = ()) -> Image.Image:
+def paint_over(
+    image: Image.Image, hidden: Sequence[Place], kept: Sequence[Place] = ()
+) -> Image.Image:
     """``image`` with the ``hidden`` things in the colour around them; ``kept`` ones stay whole.
 
     A thing with a mask is hidden and kept by it, anything else by its box. A hidden mask is taken a

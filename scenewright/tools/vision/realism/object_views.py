@@ -75,7 +75,7 @@ def view_of(image: Image.Image, box: Box, view: View) -> Image.Image:
     Raises ``ValueError`` for an empty box, one outside of the picture, or an unknown view.
     """
     if view == "img":
-        return marked(image, box)
+        return mark_object(image, box)
     if view != "crop":
         raise ValueError(f"unknown view {view!r}: use one of {', '.join(VIEWS)}")
     crop = object_crop(image, box)
@@ -84,7 +84,7 @@ def view_of(image: Image.Image, box: Box, view: View) -> Image.Image:
     return crop.resize((LEAST_SIDE, LEAST_SIDE), Image.Resampling.LANCZOS)
 
 
-def marked(image: Image.Image, box: Box) -> Image.Image:
+def mark_object(image: Image.Image, box: Box) -> Image.Image:
     """Return a copy of ``image`` with a red line around ``box``, as RGB.
 
     The line runs outside of the box as far as the picture reaches, so that it hides nothing of the

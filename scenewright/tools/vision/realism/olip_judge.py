@@ -29,7 +29,7 @@ from scenewright.tools.vision.detection.labels import normalized_label, unknown_
 from scenewright.tools.vision.realism.pictures import (
     LEAST_SCORE,
     InstanceReader,
-    assigned,
+    assign_objects,
     candidates,
 )
 
@@ -176,7 +176,7 @@ class OlipJudge:
         several = len(seen) > 1 or len(wanted) > 1
         if described and several and isinstance(self._scorer, InstanceReader):
             likeness = await self._scorer.likeness(image, seen, phrases)
-        places = assigned(phrases, seen, likeness)
+        places = assign_objects(phrases, seen, likeness)
         return {key: seen[at] for key, at in zip(wanted, places, strict=True) if at is not None}
 
     def _missing_reason(self, label: str, found: Sequence[Detection], seen: int) -> str:

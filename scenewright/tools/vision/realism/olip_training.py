@@ -75,7 +75,7 @@ class Epoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainingResult:
     """Where a training stands."""
 
     model: Olip
@@ -102,7 +102,7 @@ def train_olip(
     checkpoint: str | os.PathLike[str] | None = None,
     on_epoch: OnEpoch | None = None,
     stop: Callable[[], bool] = lambda: False,
-) -> Trained:
+) -> TrainingResult:
     """Fit the heads to ``targets``, float32 (objects, 3): shape, texture and joint from 1 to 5.
 
     ``train`` and ``validation``: rows of ``features`` and ``targets`` that the weights are fitted
@@ -113,7 +113,7 @@ def train_olip(
     options = options or TrainingOptions()
     _check(config, features, targets, train, validation)
     file = Path(checkpoint) if checkpoint is not None else None
-    run = _Run(config, options, features, targets, (tuple(train), tuple(validation)), file)
+    run = _TrainingRun(config, options, features, targets, (tuple(train), tuple(validation)), file)
     # Dropout draws from torch's own numbers: the caller's are left as they were.
     with torch.random.fork_rng(devices=[]):
         torch.set_rng_state(run.random)
@@ -169,7 +169,7 @@ def _check(
         )
 
 
-class _Run:
+class _TrainingRun:
     """One training between two steps."""
 
     def __init__(
@@ -248,10 +248,10 @@ class _Run:
         generator = torch.Generator().manual_seed(self.options.seed * 100_003 + len(self.history))
         return torch.randperm(len(self.train), generator=generator)
 
-    def result(self) -> Trained:
+    def result(self) -> TrainingResult:
         """Where it stands, with the best weights."""
         # A copy: the run's own must not change with what the caller does to the model.
-        return Trained(
+        return TrainingResult(
             olip_of(self.config, _copied(self.best)),
             tuple(self.history),
             self.best_epoch,

@@ -109,7 +109,7 @@ def candidates(
     return every[: max(large, count)]
 
 
-def assigned(
+def assign_objects(
     phrases: Sequence[str], objects: Sequence[Detection], likeness: Likenesses | None = None
 ) -> list[int | None]:
     """For each phrase the index of its object, no object twice; None where there are too few.

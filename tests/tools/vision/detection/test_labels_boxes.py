@@ -17,7 +17,7 @@ from scenewright.tools.vision.detection.boxes import (
 )
 from scenewright.tools.vision.detection.labels import (
     COCO_STUFF,
-    among,
+    is_wanted,
     normalized_label,
     plain,
     stuff_ids,
@@ -59,9 +59,9 @@ def test_stuff_is_known_of_coco_or_told() -> None:
 
 
 def test_no_wanted_labels_want_all() -> None:
-    assert among("dog", frozenset())
-    assert among("Sky-other-merged", frozenset({"sky"}))
-    assert not among("dog", frozenset({"sky"}))
+    assert is_wanted("dog", frozenset())
+    assert is_wanted("Sky-other-merged", frozenset({"sky"}))
+    assert not is_wanted("dog", frozenset({"sky"}))
 
 
 @given(BOXES, BOXES)
