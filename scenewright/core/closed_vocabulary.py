@@ -238,7 +238,9 @@ class ClosedVocabulary:
         for option in (fact.expected, *fact.options):
             if (known := self._asked_as(option)) is not None:
                 back.setdefault(known, option)
-        spare = iter(self._spare(fact, back))
+        # Predicates that may take an option's place.
+        asked = next((word for word in back if word != NO_RELATION), "")
+        spare = iter([other for other in self.rivals.get(asked, ()) if other not in back])
         offered: list[str] = []
         for option in fact.options:
             known = self._asked_as(option)
@@ -257,12 +259,6 @@ class ClosedVocabulary:
 
     def _asked_as(self, option: str) -> str | None:
         return option if option == NO_RELATION else self.known_predicate(option)
-
-    def _spare(self, fact: Fact, taken: Mapping[str, str]) -> list[str]:
-        """Return predicates that may take an option's place."""
-        named = (fact.expected, *fact.options)
-        asked = next((word for o in named if (word := self.known_predicate(o)) is not None), "")
-        return [other for other in self.rivals.get(asked, ()) if other not in taken]
 
     def as_json(self) -> dict[str, Any]:
         """Return the content of :data:`FILE`."""
@@ -294,7 +290,9 @@ class ClosedVocabulary:
         text = fact.question
         if not fact.is_binary and not _is_choice(fact):
             text = f"{text} {' '.join(fact.options)}"
-        known = _spoken(self)
+        values = (word for words in self.attributes.values() for word in words or ())
+        spoken = (*self.classes, *self.attributes, *values, *(self.predicates or ()))
+        known = _spoken(*spoken, *self.synonyms)
         found = [
             Unknown("word", word)
             for word in _WORD.findall(text)
@@ -374,14 +372,7 @@ def _all_forms(words: tuple[str, ...]) -> frozenset[str]:
 
 
 @lru_cache(maxsize=32)
-def _spoken_of(classes: tuple[str, ...], others: tuple[str, ...]) -> frozenset[str]:
-    found = {part for word in (*classes, *others) for part in _WORD.findall(_plain(word))}
-    return _FORM | _all_forms(tuple(found))
-
-
-def _spoken(vocabulary: ClosedVocabulary) -> frozenset[str]:
-    """Return the single words that a question to a model with this vocabulary may contain."""
-    attributes = vocabulary.attributes or {}
-    values = [word for words in attributes.values() for word in words or ()]
-    others = (*attributes, *values, *(vocabulary.predicates or ()), *vocabulary.synonyms)
-    return _spoken_of(vocabulary.classes or (), others)
+def _spoken(*words: str) -> frozenset[str]:
+    """Return the single words of ``words`` in all forms, and those of a question's form."""
+    parts = {part for word in words for part in _WORD.findall(_plain(word))}
+    return _FORM | _all_forms(tuple(parts))

@@ -54,6 +54,7 @@ _OTHER_RANK = 6
 _LONGEST_ADJECTIVE = 4
 """Most words of a value that is placed before its noun."""
 _BEFORE_NOUN = frozenset({"noun", "participle", "and"})
+_DEGREES = frozenset({"very", "half", "well", "upside", "straight"})
 
 _SOUNDS_LIKE_YOU = re.compile(
     r"uni(?!n|m)|us[aeiu]|ut[eio]|eu|ewe|one\b|once\b|ukulele|u(?:s|sb|fo|v|k|n|i|rl)s?\b",
@@ -216,16 +217,13 @@ def _is_adjective(key: str, value: str) -> bool:
         return False
     if parts[0] == "participle" and parts[-1] == "noun" and doing:
         return False
-    fits = (
-        part in _BEFORE_NOUN or _is_degree(word) for word, part in zip(words, parts, strict=True)
-    )
+    fits = "preposition" not in parts
     if doing:
-        return all(fits) and parts[-1] != "adverb"
-    return not set(parts) & {"preposition"} and parts[-1] != "adverb"
-
-
-def _is_degree(word: str) -> bool:
-    return word.endswith("ly") or word in ("very", "half", "well", "upside", "straight")
+        fits = all(
+            part in _BEFORE_NOUN or word.endswith("ly") or word in _DEGREES
+            for word, part in zip(words, parts, strict=True)
+        )
+    return fits and parts[-1] != "adverb"
 
 
 def _state(value: str) -> str:

@@ -39,6 +39,14 @@ _PREDICATES = (
     *("wearing", "inside"),
 )
 _ROOMY = frozenset({"table", "desk", "bench", "chair", "bed"})
+_DIRECTIONS = {"left of": (1, 0), "right of": (-1, 0), "above": (0, 1), "below": (0, -1)}
+"""Step from the source towards the target."""
+_SHARED = (0, 0)
+_CONTACTS = {
+    **{"on": (0, -1), "riding": (0, -1), "under": (0, 1), "holding": (-1, 0)},
+    **{"wearing": _SHARED, "inside": _SHARED},
+}
+"""Cell of the source relative to the target, for predicates that put them in contact."""
 
 
 class PlacementError(ScenewrightError, ValueError):
@@ -68,40 +76,19 @@ def canonical_predicate(predicate: str) -> str:
     return predicate if found is None else found
 
 
-def _offset(predicate: str, target_name: str) -> tuple[Cell, bool] | None:
-    """Return the cell of the source relative to the target, and whether they share a cell.
-
-    None if the predicate does not put them in contact.
-    """
-    if predicate in ("on", "riding"):
-        return (0, -1), False
-    if predicate == "under":
-        return ((0, 0), True) if target_name in _ROOMY else ((0, 1), False)
-    if predicate == "holding":
-        return (-1, 0), False
-    if predicate in ("wearing", "inside"):
-        return (0, 0), True
-    return None
-
-
 def is_allowed(predicate: str, source: Cell, target: Cell) -> bool:
     """Return whether the planner lets ``predicate`` (its own word) hold between two cells.
 
     Predicates of contact are not decided by the cells alone: they are allowed everywhere.
     """
     dx, dy = target[0] - source[0], target[1] - source[1]
-    match predicate:
-        case "left of":
-            return dx >= 1 and abs(dy) < dx
-        case "right of":
-            return -dx >= 1 and abs(dy) < -dx
-        case "above":
-            return dy >= 1 and abs(dx) < dy
-        case "below":
-            return -dy >= 1 and abs(dx) < -dy
-        case "near":
-            return abs(dx) + abs(dy) == 1
-    return True
+    if predicate == "near":
+        return abs(dx) + abs(dy) == 1
+    if predicate not in _DIRECTIONS:
+        return True
+    across, down = _DIRECTIONS[predicate]
+    along = dx * across + dy * down
+    return along >= 1 and abs(dx * down) + abs(dy * across) < along
 
 
 def _groups(scene: SceneGraph, relations: Sequence[Relation]) -> list[_Group] | None:
@@ -110,13 +97,14 @@ def _groups(scene: SceneGraph, relations: Sequence[Relation]) -> list[_Group] | 
     links: dict[str, list[tuple[str, Cell]]] = {item.id: [] for item in scene.objects}
     shared: set[frozenset[str]] = set()
     for relation in relations:
-        found = _offset(canonical_predicate(relation.predicate), names[relation.target])
-        if found is None:
+        predicate = canonical_predicate(relation.predicate)
+        if predicate not in _CONTACTS:
             continue
-        (dx, dy), share = found
+        beneath = predicate == "under" and names[relation.target] in _ROOMY
+        dx, dy = _SHARED if beneath else _CONTACTS[predicate]
         links[relation.target].append((relation.source, (dx, dy)))
         links[relation.source].append((relation.target, (-dx, -dy)))
-        if share:
+        if (dx, dy) == _SHARED:
             shared.add(frozenset((relation.source, relation.target)))
     groups: list[_Group] = []
     done: set[str] = set()
@@ -210,16 +198,6 @@ def fits_grid(scene: SceneGraph, seed: int = 0) -> bool:
     return _search(scene, scene.relations, seed) is not None
 
 
-def _clash(scene: SceneGraph, seed: int) -> list[Relation]:
-    """Return a smallest set of relations that contradict each other."""
-    kept = list(scene.relations)
-    for relation in scene.relations:
-        fewer = [r for r in kept if r != relation]
-        if _search(scene, fewer, seed) is None:
-            kept = fewer
-    return kept
-
-
 def place_objects(scene: SceneGraph, seed: int = 0) -> dict[str, Cell]:
     """Return a cell for every object such that all relations hold.
 
@@ -230,7 +208,12 @@ def place_objects(scene: SceneGraph, seed: int = 0) -> dict[str, Cell]:
     found = _search(scene, scene.relations, seed)
     if found is not None:
         return found
-    clash = _clash(scene, seed)
+    # A smallest set of relations that contradict each other.
+    clash = list(scene.relations)
+    for relation in scene.relations:
+        fewer = [r for r in clash if r != relation]
+        if _search(scene, fewer, seed) is None:
+            clash = fewer
     if not clash:
         raise PlacementError(
             f"{len(scene.objects)} objects do not fit on a {COLUMNS}×{ROWS} grid: "
@@ -338,11 +321,6 @@ def mask_of(regions: Iterable[Region], size: tuple[int, int]) -> Image.Image:
         )
         draw.rectangle(corners, fill=255)
     return mask
-
-
-def inverted(mask: Image.Image) -> Image.Image:
-    """Return black where ``mask`` is white and white where it is black."""
-    return ImageChops.invert(mask)
 
 
 def keep_outside(

@@ -108,30 +108,18 @@ class PredicateStatistics:
         return hashlib.sha256(json.dumps(data).encode()).hexdigest()[:12]
 
     @cached_property
-    def _by_pair(self) -> dict[tuple[str, str], Counter[str]]:
-        found: dict[tuple[str, str], Counter[str]] = {}
+    def _seen(self) -> dict[tuple[str, str], Counter[str]]:
+        """Classes of source and target → counts of predicates; an empty class stands for any."""
+        seen: dict[tuple[str, str], Counter[str]] = {("", ""): Counter()}
         for (source, predicate, target), n in self.counts.items():
-            if source and target:
-                found.setdefault((source, target), Counter())[predicate] += n
-        return found
+            for ends in {(source, target), (source, ""), ("", target), ("", "")}:
+                seen.setdefault(ends, Counter())[predicate] += n
+        return seen
 
-    @cached_property
-    def _by_class(self) -> dict[tuple[int, str], Counter[str]]:
-        """(0 as source or 1 as target, class) → counts."""
-        found: dict[tuple[int, str], Counter[str]] = {}
-        for (source, predicate, target), n in self.counts.items():
-            for end in ((0, source), (1, target)):
-                if end[1]:
-                    found.setdefault(end, Counter())[predicate] += n
-        return found
-
-    @cached_property
+    @property
     def totals(self) -> Counter[str]:
         """Canonical predicate → how often it was seen."""
-        found: Counter[str] = Counter()
-        for (_, predicate, _), n in self.counts.items():
-            found[predicate] += n
-        return found
+        return self._seen["", ""]
 
     @cached_property
     def _offered(self) -> tuple[str, ...]:
@@ -150,7 +138,7 @@ class PredicateStatistics:
 
     def pair_counts(self, source: str, target: str) -> Counter[str]:
         """Return how often each predicate joins the two classes (labels in any form)."""
-        return self._by_pair.get((class_of(source), class_of(target)), Counter())
+        return self._seen.get((class_of(source), class_of(target)), Counter())
 
     def likelihood(self, source: str, predicate: str, target: str) -> float:
         """Return P(predicate | the two classes), backed off to one class, then to the whole.
@@ -164,10 +152,9 @@ class PredicateStatistics:
     def _likelihoods(self, source: str, target: str, names: Iterable[str]) -> list[float]:
         """Return :meth:`likelihood` of canonical predicates ``names`` between two classes."""
         total = max(1, self.totals.total())
-        ends = [self._by_class.get((0, source)), self._by_class.get((1, target))]
-        known = [counter for counter in ends if counter is not None]
+        known = [self._seen[ends] for ends in ((source, ""), ("", target)) if ends in self._seen]
         seen = sum(counter.total() for counter in known)
-        pair = self._by_pair.get((source, target), Counter())
+        pair = self._seen.get((source, target), Counter())
         observed = pair.total() + _PAIR_WEIGHT
         found = []
         for name in names:

@@ -68,7 +68,12 @@ def asked_form(
     ``classes`` are the labels, ``values`` the attributes (key and value) of which the scene may be
     made; options that are not yes and no are predicates.
     """
-    words = _words(question, classes)
+    split = list(_split(question))
+    # "This photo" reads "the image" if it is no class.
+    for at, (one, word) in enumerate(itertools.pairwise(split), start=1):
+        if one in ("the", "this", "that") and word in _PICTURES and word not in classes:
+            split[at - 1 : at + 1] = "the", "image"
+    words = tuple(split)
     found = _mentions(words, classes, values)
     binary = set(options) == {"yes", "no"}
     if not 1 <= len(found) <= _MOST_MENTIONS or (binary and len(found) > 1):
@@ -88,15 +93,6 @@ def examples(classes: Sequence[str], values: Sequence[tuple[str, str]]) -> tuple
     kinds: tuple[FactKind, ...] = ("object", "attribute")
     scene = SceneGraph(objects=(_thing("one", classes[0], values[:1]),))
     return tuple(fact.question for fact in facts_of(scene) if fact.kind in kinds)
-
-
-def _words(text: str, classes: Words) -> Words:
-    """Return the words of ``text``, where "this photo" reads "the image" if it is no class."""
-    found = list(_split(text))
-    for at, (one, word) in enumerate(itertools.pairwise(found), start=1):
-        if one in ("the", "this", "that") and word in _PICTURES and word not in classes:
-            found[at - 1 : at + 1] = "the", "image"
-    return tuple(found)
 
 
 def _mentions(words: Words, classes: Words, values: tuple[tuple[str, str], ...]) -> list[Mention]:
@@ -151,7 +147,9 @@ def _scenes(
     if binary:
         # "Is the dog red?" says its value after the class.
         after = [(k, v) for k, v in values if _longest(words, one.end, {_split(v): v})[0]]
-        yield from _counted(one.name, (*one.values, *after), _number(words))
+        numbers = [int(word) for word in words if word.isdecimal() and 0 < len(word) < 4]
+        number = min(numbers[0], _MOST) if numbers and numbers[0] else 1
+        yield from _counted(one.name, (*one.values, *after), number)
         return
     predicate = next((option for option in options if option != NO_RELATION), "")
     if not predicate or NO_RELATION not in options:
@@ -175,11 +173,6 @@ def _counted(name: str, values: Iterable[tuple[str, str]], number: int) -> Itera
     yield SceneGraph(objects=(*some, _thing("y", name)))
 
 
-def _number(words: Words) -> int:
-    told = [int(word) for word in words if word.isdecimal() and 0 < len(word) < 4]
-    return min(told[0], _MOST) if told and told[0] else 1
-
-
 @lru_cache(maxsize=512)
 def _facts(scene: SceneGraph) -> tuple[Fact, ...]:
     protocols: tuple[Protocol, ...] = ("grounded", "scene-bench")
@@ -201,7 +194,8 @@ def _presence(words: Words, thing: Mention) -> str | None:
             break
     described = " ".join(words[thing.start : thing.end])
     plain = [" ".join(_split(value)) for _, value in thing.values]
-    alone = described in {" ".join((*plain, form)) for form in _labels(thing.name)}
+    labels = (" ".join(_split(name)) for name in (thing.name, plural(thing.name)))
+    alone = described in {" ".join((*plain, label)) for label in labels}
     opens = before in _OPENINGS or (before in (("is",), ("are",)) and bool(after))
     if not (opens and alone and after in _ENDINGS) or number is None or not 1 <= number <= _MOST:
         return None
@@ -214,7 +208,3 @@ def _presence(words: Words, thing: Mention) -> str | None:
         if fact.kind == kind and (fact.counting.least if fact.counting else 1) == number:
             return fact.question
     return None
-
-
-def _labels(name: str) -> tuple[str, ...]:
-    return " ".join(_split(name)), " ".join(_split(plural(name)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from scenewright.core.english import (
     article,
@@ -171,7 +171,12 @@ def worded_facts(facts: Sequence[Fact], scene: SceneGraph | None) -> tuple[Fact,
     if scene is not None:
         beside = (fact for fact in facts if fact.kind in ("count", "text", "wish"))
         known |= {fact.id: said for fact in beside if (said := _beside_sentence(fact, scene))}
-    return tuple(fact.model_copy(update={"statement": _statement(fact, known)}) for fact in facts)
+    worded = []
+    for fact in facts:
+        answer = "" if fact.expected == "yes" else f" – {fact.expected}"
+        statement = known.get(fact.id, f"{fact.question}{answer}")
+        worded.append(fact.model_copy(update={"statement": statement}))
+    return tuple(worded)
 
 
 def _beside_sentence(fact: Fact, scene: SceneGraph) -> str:
@@ -192,20 +197,14 @@ def _beside_sentence(fact: Fact, scene: SceneGraph) -> str:
     return f"There {'are' if is_plural(name) else 'is'} no {name}."
 
 
-def _statement(fact: Fact, known: Mapping[str, str]) -> str:
-    if fact.id in known:
-        return known[fact.id]
-    if fact.expected == "yes":
-        return fact.question
-    return f"{fact.question} – {fact.expected}"
-
-
 def scene_sentences(scene: SceneGraph) -> tuple[str, ...]:
     """Return each relation as a sentence, then every object that stands in none."""
     found = []
     for relation in scene.relations:
         ends = (scene.object(relation.source), scene.object(relation.target))
-        first, second = (_one(item) for item in ends)
+        # What an object does is told by its relation.
+        names = (" ".join([*described(item).before, item.name]) for item in ends)
+        first, second = (_with_article(*end) for end in zip(ends, names, strict=True))
         verb = verb_phrase(relation.predicate, is_plural(ends[0].name))
         found.append(f"{first[0].upper()}{first[1:]} {verb} {second}.")
     related = {end for one in scene.relations for end in (one.source, one.target)}
@@ -215,8 +214,3 @@ def scene_sentences(scene: SceneGraph) -> tuple[str, ...]:
         if item.id not in related
     ]
     return tuple(found)
-
-
-def _one(item: SceneObject) -> str:
-    """Return an object with its adjectives; what it does is told by its relation."""
-    return _with_article(item, " ".join([*described(item).before, item.name]))

@@ -1,4 +1,4 @@
-"""What of a scene the models of a profile know, worked out before anything is drawn.
+"""Coverage of a scene by the models of a profile, before anything is drawn.
 
 A scene of which the judges of the loop can judge nothing, or of which no object can be drawn, is
 refused: drawing it would cost time and say nothing. Of any other scene the facts that nobody can
@@ -40,7 +40,7 @@ class UnknownSceneError(RunError):
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What of some facts the models of a profile know."""
+    """Coverage of some facts by the models of a profile."""
 
     profile: str
     """Its name."""
@@ -49,7 +49,7 @@ class Coverage:
     unjudged: dict[str, tuple[Unknown, ...]]
     """Facts that fewer judges of the loop know than a verdict needs, by id."""
     unreported: dict[str, tuple[Unknown, ...]]
-    """Likewise of the report."""
+    """Facts that fewer judges of the report know than a verdict needs, by id."""
     undrawn: dict[str, tuple[Unknown, ...]]
     """Facts that the image model has no words for, by id."""
     known: ClosedVocabulary | None
@@ -87,7 +87,7 @@ class Coverage:
 
     @property
     def text(self) -> str:
-        """What is outside, who cannot do what, which words are known, and where more are."""
+        """The facts outside, the models that fail on them, known words, and profiles with more."""
         if self.complete:
             return ""
         outside = self.outside

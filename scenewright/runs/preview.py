@@ -52,27 +52,27 @@ class RunPreview(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     scene: SceneGraph
-    """What was read from the given text."""
+    """The scene as it was read."""
     reader: str
-    """Who has read the sentence, and which language model is still to; empty where none is."""
+    """Reader of the sentence, and the language model still to read it; empty for none."""
     profile: str
     """Its name."""
     backend: str
     """``kind:model`` of what draws."""
     composer: str
-    """Who writes the prompt."""
+    """Composer of the prompt."""
     chat: str | None
     """The language model that composes; none if none does."""
     prompt: str | None
     """The very prompt of the first picture; none where a language model writes it."""
     negative_prompt: str
-    """What the image model is told to avoid; empty where it takes none."""
+    """Negative prompt of the image model; empty where it takes none."""
     lost: tuple[Passage, ...]
     """Passages of the sentence that the prompt does not say."""
     added: tuple[str, ...]
     """Words of the prompt that the sentence does not say."""
     messages: tuple[Message, ...]
-    """What the language model is sent, of ``stages`` in its last step; none without one."""
+    """Messages to the language model, of ``stages`` in its last step; none without one."""
     tokens: int | None
     """Tokens of the prompt, without marks; none where a language model writes it."""
     estimated: bool
@@ -90,11 +90,11 @@ class RunPreview(BaseModel):
     every one drew a whole picture and a reference, of a tournament all proposals of one place that
     is the whole picture; none where the model is not on this machine or does not tell."""
     repair: str
-    """How rounds repair, and which limits of work and judge calls hold."""
+    """Repair of the rounds, and limits of work and judge calls."""
     facts: tuple[Fact, ...]
-    """What is asked, with questions and options."""
+    """The facts, with questions and options."""
     protocol: str
-    """How it is asked."""
+    """Protocol of the questions."""
     judges: tuple[str, ...]
     """Judges of the loop."""
     cascade: str
@@ -104,7 +104,7 @@ class RunPreview(BaseModel):
     self_report: bool
     """Whether the judges of the loop report its result."""
     outside: str
-    """What lies outside of the words that the models know; empty if nothing does."""
+    """Facts outside of the words that the models know; empty if there are none."""
     options: dict[str, Any]
     """Numbers and choices of the loop."""
 

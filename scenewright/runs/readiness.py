@@ -1,4 +1,4 @@
-"""Whether a profile can run on this machine, told without loading a model or its libraries.
+"""Readiness of this machine for a profile, found without loading a model or its libraries.
 
 What it needs of memory by the table of known models, which accounts lack a key, and which models
 are not here yet. ``scenewright doctor --profile`` builds every part besides.
@@ -33,12 +33,12 @@ from scenewright.providers.hub.single_file import SingleFile, is_file
 from scenewright.runs.model_factory.local_models import LIBRARIES
 
 _DRAWING = 1.1
-"""What a picture takes besides the weights, about: SDXL and FLUX.2 klein at 1024×1024 pixels."""
+"""Memory of a drawing over that of the weights: of SDXL and FLUX.2 klein at 1024×1024 pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a machine has for models."""
+    """Memory and libraries of a machine."""
 
     main: int
     """Bytes of main memory; 0 where the system does not tell."""

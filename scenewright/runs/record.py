@@ -154,7 +154,7 @@ class Round:
 
     @property
     def missing(self) -> SceneGraph | None:
-        """What the candidate was not found to hold; none if nothing is known to be missing."""
+        """The missing graph of the candidate; none if nothing is known to be missing."""
         event = self.last(Missing)
         return None if event is None else event.graph
 
@@ -285,7 +285,7 @@ class RunRecord:
     started_at: float
     """Unix time in seconds."""
     resumed: int
-    """How often the run was continued after a cut."""
+    """Number of times that the run was continued after a cut."""
     totals: dict[str, float]
     """images, seconds, tokens_in, tokens_out, usd, work, judge_calls, cached: the run's own count
     once it is over."""

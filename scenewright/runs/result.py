@@ -29,7 +29,7 @@ _GIVEN = "takes the picture that was given"
 
 
 class JudgeAnswers(FrozenModel):
-    """What one judge said of one candidate, all its waves together."""
+    """Answers of one judge about one candidate, all its waves together."""
 
     judge_id: str
     """``provider:model``."""
@@ -42,7 +42,7 @@ class JudgeAnswers(FrozenModel):
 
 
 class PromptAuthor(FrozenModel):
-    """Who wrote a prompt."""
+    """Author of a prompt."""
 
     author: str
     """The composer's id, or ``model``, ``model again`` (its second text)."""
@@ -55,14 +55,14 @@ class PromptAuthor(FrozenModel):
 
 
 class RoundRecord(FrozenModel):
-    """One round: a candidate, how it came about and what was found in it."""
+    """One round: a candidate, its origin and its verdicts."""
 
     round: int
     """From 0."""
     prompt: str
-    """What the candidate was drawn from."""
+    """Prompt of the candidate."""
     prompt_author: PromptAuthor | None = None
-    """Who wrote it; none where a strategy's instruction took its place, and in runs of before."""
+    """Its author; none where a strategy's instruction took its place, and in runs of before."""
     lost: tuple[Passage, ...] = Field(default=(), exclude_if=lambda lost: not lost)
     """Passages of the person's sentence that it does not say."""
     added: tuple[str, ...] = Field(default=(), exclude_if=lambda added: not added)
@@ -74,13 +74,13 @@ class RoundRecord(FrozenModel):
     strategy: str = ""
     """The strategy that decided how it was drawn; empty in round 0."""
     does: str = ""
-    """What the strategy did, in words."""
+    """Action of the strategy, in words."""
     why: str = ""
     """Why."""
     reference_prompt: str | None = None
     """Prompt of the reference image drawn for this candidate; none in round 0."""
     reference_author: PromptAuthor | None = None
-    """Who wrote it."""
+    """Its author."""
     reference_image: str | None = None
     """Content hash of that reference image (I1)."""
     guide: str | None = None
@@ -96,7 +96,7 @@ class RoundRecord(FrozenModel):
     report_card: ScoreCard | None = None
     """Scores by judges that the loop never saw; none before the loop is over."""
     missing: SceneGraph | None = None
-    """What this candidate was not found to hold; none if nothing is."""
+    """The missing graph of the candidate; none if nothing is missing."""
     answers: tuple[JudgeAnswers, ...] = ()
     """Each judge's answers."""
     seconds: float = 0.0
@@ -113,7 +113,7 @@ class RoundRecord(FrozenModel):
     base: int | None = None
     """The round whose picture this is, as a person saw it; none if it was drawn for this round."""
     corrected: dict[str, Corrected] = Field(default_factory=dict)
-    """What the person said of it, by fact id."""
+    """Corrections by a person, by fact id."""
     note: str = ""
     """The person's words."""
 
@@ -148,9 +148,9 @@ class RunResult(FrozenModel):
     folder: Path = Field(exclude=True)
     """The run folder."""
     scene: SceneGraph
-    """What is asked; after an edit the scene as it is now."""
+    """The requested scene; after an edit the scene as it is now."""
     facts: tuple[Fact, ...]
-    """What is checked in it."""
+    """The facts that are checked."""
     rounds: tuple[RoundRecord, ...]
     """All rounds with an image, oldest first."""
     best_round: int | None
@@ -166,7 +166,7 @@ class RunResult(FrozenModel):
     paused: bool = False
     """Whether the run waits for a person."""
     warnings: tuple[str, ...] = ()
-    """What of the scene as it is now its models cannot draw or judge; empty: nothing."""
+    """Parts of the scene as it is now that its models cannot draw or judge; empty: none."""
     reporting: Reporting = Reporting(kind="none")
     """Whether other models than those of the loop report the result."""
     ocr: dict[Role, RealismChange] | None = Field(

@@ -19,7 +19,7 @@ import pytest
 from PIL import Image
 
 from integrations.comfyui.pictures import pngs_of
-from scenewright.agents.judges.remote import compare
+from scenewright.agents.judges.pairs import compare
 from scenewright.core.formats import load_scene
 from scenewright.core.images import hash_of_image, png_bytes
 from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError

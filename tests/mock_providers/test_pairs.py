@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from scenewright.agents.judges.pairs import compare
 from scenewright.agents.judges.pictures import answer_tokens, character_tokens
 from scenewright.agents.judges.remote import (
     FIRST,
@@ -16,7 +17,6 @@ from scenewright.agents.judges.remote import (
     OPTIONS,
     SECOND,
     RemoteJudge,
-    compare,
     pair_fact,
     remote_judge,
 )

@@ -210,11 +210,10 @@ class LocalJudge:
         """
         self._check_open()
         refused, known = by_vocabulary(self.id, self.caps.vocabulary, facts)
-        if not known:
-            return merged(refused, [])
-        return merged(
-            refused, await self._thread.run(lambda stop: self._answer(image, known, stop))
-        )
+        answers: list[Answer] = []
+        if known:
+            answers = await self._thread.run(lambda stop: self._answer(image, known, stop))
+        return merged(refused, answers)
 
     async def aclose(self) -> None:
         """Wait for the running batch, then free the model."""
@@ -248,34 +247,31 @@ class LocalJudge:
 
     def _answer(self, image: Image.Image, facts: Sequence[Fact], stop: Stop) -> list[Answer]:
         """Answer in the worker thread."""
+        started = time.perf_counter()
+        vocabulary = self.caps.vocabulary
         try:
-            return self._scored(shrink(image, self.caps.max_side), facts, stop)
+            shown = shrink(image, self.caps.max_side)
+            model = self._loaded(stop)
+            # The same facts with options in words that the model knows, and the fact's own words.
+            worded = [(one, {}) if vocabulary is None else vocabulary.worded(one) for one in facts]
+            readings = self._readings(model, shown, [fact for fact, _ in worded], stop)
+            seconds = (time.perf_counter() - started) / len(facts)
+            served = f"{self._name}:{self.fingerprint[:12]}"
+            answers = []
+            for fact, (asked, words), (part, told) in zip(facts, worded, readings, strict=False):
+                answer = part.answer(asked, self.id, seconds=seconds, model=served, **told)
+                if words and answer.choice is not None:
+                    choice = words.get(answer.choice, answer.choice)
+                    shares = answer.distribution or {}
+                    own = {
+                        "choice": choice if choice in fact.options else None,
+                        "distribution": {words.get(o, o): p for o, p in shares.items()},
+                    }
+                    answer = answer.model_copy(update=own)
+                answers.append(answer)
         except Exception as error:
             # A failing judge must not stop the others: its failure is recorded.
             return unscored(self.id, facts, error_text(error))
-
-    def _scored(self, image: Image.Image, facts: Sequence[Fact], stop: Stop) -> list[Answer]:
-        """Return answers about an image that is ready for the model."""
-        started = time.perf_counter()
-        model = self._loaded(stop)
-        vocabulary = self.caps.vocabulary
-        # The same facts with options in words that the model knows, and the fact's own words.
-        worded = [(fact, {}) if vocabulary is None else vocabulary.worded(fact) for fact in facts]
-        readings = self._readings(model, image, [fact for fact, _ in worded], stop)
-        seconds = (time.perf_counter() - started) / len(facts)
-        answers = []
-        model_name = f"{self._name}:{self.fingerprint[:12]}"
-        for fact, (asked, words), (part, told) in zip(facts, worded, readings, strict=False):
-            answer = part.answer(asked, self.id, seconds=seconds, model=model_name, **told)
-            if words and answer.choice is not None:
-                choice = words.get(answer.choice, answer.choice)
-                shares = answer.distribution or {}
-                own = {
-                    "choice": choice if choice in fact.options else None,
-                    "distribution": {words.get(o, o): p for o, p in shares.items()},
-                }
-                answer = answer.model_copy(update=own)
-            answers.append(answer)
         return answers + unscored(self.id, facts[len(answers) :], "cancelled")
 
     def _readings(

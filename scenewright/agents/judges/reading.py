@@ -71,29 +71,27 @@ def label_masses(
     """
     start, end = place
     value = b"".join(token.data for token in tokens)[start:end]
-    said = _label(value + b'"', labels)
+    named = _label(value + b'"', labels)
     ends = list(accumulate(len(token.data) for token in tokens))
-    while said is not None and start < end:
+    while named is not None and start < end:
         at = bisect_right(ends, start)
         token = tokens[at]
         before = token.data[: start - (ends[at] - len(token.data))]
-        if token.data[len(before) :].strip():
-            # Of an answer that is cut into tokens, the first may look like another label.
-            fits = _label(token.data[len(before) :], labels) == said
-            # Without alternatives its own probability says nothing about theirs.
-            return _masses(token, before, labels) if fits and token.top else None
-        start = ends[at]
+        if not token.data[len(before) :].strip():
+            start = ends[at]
+            continue
+        # Of an answer that is cut into tokens, the first may look like another label. Without
+        # alternatives its own probability says nothing about theirs.
+        if _label(token.data[len(before) :], labels) != named or not token.top:
+            return None
+        masses: dict[int, float] = {}
+        for data, logprob in {token.data: token.logprob, **dict(token.top)}.items():
+            index = _label(data[len(before) :], labels) if data.startswith(before) else None
+            if index is not None and not math.isnan(logprob):
+                masses[index] = masses.get(index, 0.0) + math.exp(min(0.0, logprob))
+        total = sum(masses.values())
+        return {index: mass / total for index, mass in masses.items()} if total > 0.0 else None
     return None
-
-
-def _masses(token: Token, before: bytes, labels: Sequence[str]) -> dict[int, float] | None:
-    masses: dict[int, float] = {}
-    for data, logprob in {token.data: token.logprob, **dict(token.top)}.items():
-        index = _label(data[len(before) :], labels) if data.startswith(before) else None
-        if index is not None and not math.isnan(logprob):
-            masses[index] = masses.get(index, 0.0) + math.exp(min(0.0, logprob))
-    total = sum(masses.values())
-    return {index: mass / total for index, mass in masses.items()} if total > 0.0 else None
 
 
 def _label(data: bytes, labels: Sequence[str]) -> int | None:
@@ -192,52 +190,48 @@ def read_parts(reply: Completion, sheet: Sheet) -> list[FactReading]:
         refused = f"refused: {cut_short(reply.text, _REFUSAL_LENGTH)}".rstrip(": ")
         raise UnusableReply(refused, reply.usage, retry=False)
     cut = reply.stop == "length"
+    numbers = range(1, len(sheet.facts) + 1)
     entries = _entries(reply)
     places, note = _places(reply, entries)
-    reasons = _reasons(reply.data)
+    reasons: dict[int, str] = {}
+    why = reply.data.get("why") if isinstance(reply.data, Mapping) else None
+    for reason in why if isinstance(why, list) else ():
+        match = _NUMBERED.match(reason) if isinstance(reason, str) else None
+        if match is not None:
+            reasons.setdefault(int(match[1]), clean(match[2]))
     given: dict[int, list[FactReading]] = {}
-    for at, entry in enumerate(entries):
-        number = _number(entry)
-        if 1 <= number <= len(sheet.facts):
-            fact = sheet.facts[number - 1]
-            part = _part(entry, fact, reasons.get(number, ""))
-            if part.choice is not None:
-                place, labels = places[at], sheet.labels[number - 1]
-                masses = None if place is None else label_masses(reply.tokens, place, labels)
-                part = replace(part, note=note) if masses is None else _weighed(part, fact, masses)
-            given.setdefault(number, []).append(part)
+    for entry, place in zip(entries, places, strict=True):
+        number = entry.get("n")
+        if isinstance(number, bool) or not isinstance(number, int | float) or number not in numbers:
+            continue
+        number = int(number)
+        fact = sheet.facts[number - 1]
+        part = _part(entry, fact, reasons.get(number, ""))
+        if part.choice is not None:
+            labels = sheet.labels[number - 1]
+            masses = None if place is None else label_masses(reply.tokens, place, labels)
+            if masses is None:
+                part = replace(part, note=note)
+            else:
+                shares = {option: masses.get(at, 0.0) for at, option in enumerate(fact.options)}
+                weighed = of_shares(fact, shares, "logprob")
+                part = replace(weighed, choice=part.choice, rationale=part.rationale)
+        given.setdefault(number, []).append(part)
     missing = "the reply was cut off before it" if cut else "the reply does not answer it"
-    parts = [
-        _agreed(given.get(number, [FactReading(reason=missing)]))
-        for number in range(1, len(sheet.facts) + 1)
-    ]
+    parts: list[FactReading] = []
+    for number in numbers:
+        several = given.get(number, [FactReading(reason=missing)])
+        choices = dict.fromkeys(part.choice for part in several)
+        if len(choices) > 1:
+            said = ", ".join(shown(choice or "nothing usable") for choice in choices)
+            reason = f"was answered {len(several)} times, differently: {said}"
+            several = [FactReading(reason=reason)]
+        parts.append(several[0])
     if all(part.choice is None for part in parts):
         if cut:
             raise _cut(reply)
         raise UnusableReply(f"no usable answer: {parts[0].reason}", reply.usage)
     return parts
-
-
-def _text_of(text: str) -> str:
-    """Return the JSON text of a reply, without a fence around it; empty if it is none."""
-    fenced = _FENCED.fullmatch(text)
-    text = text if fenced is None else fenced[1]
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return ""
-    return text
-
-
-def _reasons(content: Any) -> dict[int, str]:
-    """Return the reasons of a reply by question number, the first of each."""
-    found: dict[int, str] = {}
-    given = content.get("why") if isinstance(content, Mapping) else None
-    for reason in given if isinstance(given, list) else ():
-        match = _NUMBERED.match(reason) if isinstance(reason, str) else None
-        if match is not None:
-            found.setdefault(int(match[1]), clean(match[2]))
-    return found
 
 
 def _entries(reply: Completion) -> list[Mapping[str, Any]]:
@@ -259,14 +253,6 @@ def _cut(reply: Completion) -> UnusableReply:
         reply.usage,
         retry=False,
     )
-
-
-def _number(entry: Mapping[str, Any]) -> int:
-    """Return the number of an entry's question; 0 if it has none."""
-    number = entry.get("n")
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        return 0
-    return int(number) if math.isfinite(number) and number == int(number) else 0
 
 
 def _part(entry: Mapping[str, Any], fact: Fact, rationale: str) -> FactReading:
@@ -309,15 +295,6 @@ def option_of(said: object, fact: Fact) -> str | None:
     return fact.options[at] if lettered[2] in ("", texts[at]) else None
 
 
-def _agreed(parts: Sequence[FactReading]) -> FactReading:
-    """Return the answer to a fact on which all its entries agree."""
-    first = parts[0]
-    if all(part.choice == first.choice for part in parts):
-        return first
-    said = ", ".join(dict.fromkeys(shown(part.choice or "nothing usable") for part in parts))
-    return FactReading(reason=f"was answered {len(parts)} times, differently: {said}")
-
-
 def _places(
     reply: Completion, entries: Sequence[Mapping[str, Any]]
 ) -> tuple[list[tuple[int, int] | None], str]:
@@ -329,7 +306,13 @@ def _places(
     nowhere: list[tuple[int, int] | None] = [None] * len(entries)
     if not reply.tokens:
         return nowhere, NO_TOKENS if reply.weighed else ""
-    data = _text_of(reply.text).encode("utf-8", "replace")
+    fenced = _FENCED.fullmatch(reply.text)
+    text = reply.text if fenced is None else fenced[1]
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        text = ""
+    data = text.encode("utf-8", "replace")
     begin = b"".join(token.data for token in reply.tokens).rfind(data) if data else -1
     found = [(begin + start, begin + end) for start, end in answer_places(data)]
     said = [at for at, entry in enumerate(entries) if isinstance(entry.get("a"), str)]
@@ -338,17 +321,6 @@ def _places(
         return nowhere, OTHER_TOKENS
     places = dict(zip(said, found, strict=False))
     return [places.get(at) for at in range(len(entries))], NO_OPTION
-
-
-def _weighed(part: FactReading, fact: Fact, masses: Mapping[int, float]) -> FactReading:
-    """Return ``part`` with the probabilities of the options, by their index."""
-    shares = {option: masses.get(at, 0.0) for at, option in enumerate(fact.options)}
-    return replace(
-        part,
-        probability=min(1.0, shares[fact.expected]),
-        distribution=None if fact.is_binary else shares,
-        method="logprob",
-    )
 
 
 def _plain(text: str) -> str:

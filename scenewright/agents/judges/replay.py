@@ -102,8 +102,29 @@ def read_table(
         raise TableError(f"{path} is empty: it needs columns with names")
     read = _parquet if path.suffix.lower() == ".parquet" else _csv
     written, rows_of = read(path, data)
-    names = _names(written, prefix)
-    columns = _checked_columns(path, names, wanted, lost, prefix)
+    # In lower case; what follows the prefix is kept as it is.
+    plain = [name.strip() for name in written]
+    names = [
+        prefix + name[len(prefix) :].strip()
+        if prefix and name.lower().startswith(prefix)
+        else name.lower()
+        for name in plain
+    ]
+    known = {*wanted, *(name for name in names if prefix and name.startswith(prefix))}
+    repeated = sorted({name for name in names if name in known and names.count(name) > 1})
+    if repeated:
+        raise TableError(f"{path} has the columns {', '.join(repeated)} twice")
+    columns = frozenset(names) & known
+    if missing := lost(columns):
+        marks = (word for mark, word in _OTHER_SEPARATORS.items() if mark in names[0])
+        separator = next(marks, None) if len(names) == 1 else None
+        problem = f"{path} lacks the columns {', '.join(missing)}"
+        if separator:
+            problem += (
+                f": its columns are separated by {separator}. Save it with commas, as CSV, or as "
+                "parquet"
+            )
+        raise TableError(problem)
     chosen = [at for at, name in enumerate(names) if name in columns]
     rows = []
     for place, values in rows_of(chosen):
@@ -115,31 +136,6 @@ def read_table(
         raise TableError(f"{path} has columns but no rows")
     unknown = tuple(name for name in dict.fromkeys(names) if name and name not in columns)
     return Table(path, columns, tuple(rows), unknown)
-
-
-def _checked_columns(
-    path: Path, names: Sequence[str], given: Sequence[str], lost: Check, prefix: str
-) -> frozenset[str]:
-    further = [name for name in names if prefix and name.startswith(prefix)]
-    wanted = [*given, *further]
-    repeated = sorted({name for name in names if name in wanted and names.count(name) > 1})
-    if repeated:
-        raise TableError(f"{path} has the columns {', '.join(repeated)} twice")
-    columns = frozenset(names) & frozenset(wanted)
-    missing = lost(columns)
-    if missing:
-        raise TableError(f"{path} lacks the columns {', '.join(missing)}{_separated(names)}")
-    return columns
-
-
-def _separated(names: Sequence[str]) -> str:
-    """Return what to do where the one column of a file looks like several."""
-    for mark, word in _OTHER_SEPARATORS.items():
-        if len(names) == 1 and mark in names[0]:
-            return (
-                f": its columns are separated by {word}. Save it with commas, as CSV, or as parquet"
-            )
-    return ""
 
 
 def _csv(path: Path, data: bytes) -> tuple[list[str], RowsOf]:
@@ -186,18 +182,6 @@ def _parquet(path: Path, data: bytes) -> tuple[list[str], RowsOf]:
     return names, rows
 
 
-def _names(written: Sequence[str], prefix: str) -> list[str]:
-    """Return the names of columns in lower case; what follows ``prefix`` is kept as it is."""
-    found = []
-    for name in written:
-        plain = name.strip()
-        if prefix and plain.lower().startswith(prefix):
-            found.append(prefix + plain[len(prefix) :].strip())
-        else:
-            found.append(plain.lower())
-    return found
-
-
 @contextmanager
 def _named(path: Path, kind: str, *errors: type[Exception]) -> Iterator[None]:
     try:
@@ -231,6 +215,8 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
+    """A recorded answer."""
+
     answer: str
     probability: float | None
     place: str
@@ -261,7 +247,7 @@ class ReplayJudge:
         self._images: dict[str, str] = {}
         try:
             data = self._path.read_bytes()
-            self._read(read_table(self._path, data, _COLUMNS, _lost), judge)
+            self._read(read_table(self._path, data, _COLUMNS, missing_columns), judge)
         except OSError as error:
             reason = error.strerror or error
             raise JudgeError(f"the record {self._path} cannot be read: {reason}") from error
@@ -313,14 +299,14 @@ class ReplayJudge:
         if entry is None:
             known = image_hash in self._known
             what = f"{fact.question!r} about this image" if known else f"image {image_hash}"
-            return unscored(self.id, (fact,), f"the record has no answer to {what}")[0]
-        if not entry.answer:
+            reason = f"the record has no answer to {what}"
+        elif not entry.answer:
             reason = f"{entry.place} of the record holds no answer"
-            return unscored(self.id, (fact,), reason)[0]
-        wanted = entry.answer.casefold()
-        choice = next((o for o in fact.options if o.strip().casefold() == wanted), None)
-        if choice is None:
+        else:
             reason = f"the recorded answer {entry.answer!r} is not one of {', '.join(fact.options)}"
+        recorded = "" if entry is None else entry.answer.casefold()
+        choice = next((o for o in fact.options if o.strip().casefold() == recorded), None)
+        if entry is None or not recorded or choice is None:
             return unscored(self.id, (fact,), reason)[0]
         method = None if entry.probability is None else self.caps.probability
         return FactReading(choice, entry.probability, method).answer(
@@ -367,6 +353,12 @@ class ReplayJudge:
         return self._images[name]
 
 
+def missing_columns(columns: frozenset[str]) -> list[str]:
+    """Return the columns of a record that ``columns`` lack."""
+    missing = [name for name in ("image", "answer") if name not in columns]
+    return missing + ([] if {"question", "fact_id"} & columns else ["question (or fact_id)"])
+
+
 def _probability(table: Table, row: Row) -> float | None:
     text = row["probability"]
     if not text:
@@ -380,13 +372,6 @@ def _probability(table: Table, row: Row) -> float | None:
     if not row["answer"]:
         raise table.wrong(row, "it has a probability but no answer")
     return value
-
-
-def _lost(columns: frozenset[str]) -> list[str]:
-    lost = [name for name in ("image", "answer") if name not in columns]
-    if not {"question", "fact_id"} & columns:
-        lost.append("question (or fact_id)")
-    return lost
 
 
 def _key(image_hash: str, column: str, text: str) -> Key:

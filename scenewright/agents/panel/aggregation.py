@@ -212,40 +212,48 @@ def dawid_skene(
     if not _LEAST_SMOOTHING <= smoothing < np.inf:
         raise ValueError(f"the smoothing is {smoothing}: it must be finite and 1e-9 or more")
 
-    yes, no = _counts(array)
-    asked = (yes + no).any(1)
+    votes = _votes(array)
+    asked = votes.any((0, 2))
     posterior = np.full(len(array), np.nan)
     if not asked.any():
         unknown = np.full(array.shape[1], np.nan)
         return DawidSkene(posterior, unknown, unknown.copy(), float("nan"), 0, False, 0.0)
-    yes, no = yes[asked], no[asked]
-    holds = weighted_means(array[asked])
-    fails = 1.0 - holds
-    prior = _prior(yes, no, holds, smoothing)
-    rates: _Rates | None = None
+    votes = votes[:, asked]
+    mean = weighted_means(array[asked])
+    likely = np.stack([mean, 1.0 - mean])
+    # Imaginary answers; half a yes and half a no keep a judge's overall rate off 0 and 1.
+    counts = votes.sum(1) + 0.5
+    yes, no = smoothing * counts / counts.sum(0)
+    toward, away = _PRIOR_YOUDEN, 1.0 - _PRIOR_YOUDEN
+    prior = np.array([[yes + toward * no, away * no], [away * yes, no + toward * yes]])
+    share = (float(mean.sum()) + 0.5) / (len(mean) + 1.0)
+    prior_share = smoothing * np.array([share, 1.0 - share])
+    cast = [votes, votes]
     done, converged = 0, False
     while done < iterations and not converged:
-        rates = _estimate(yes, no, holds, fails, rates, prior)
-        log_holds, log_fails = _log_joint(yes, no, rates)
-        before, holds = holds, expit(log_holds - log_fails)
-        fails = expit(log_fails - log_holds)
+        counts = np.stack([likely[state] @ cast[state] for state in (0, 1)]) + prior
+        rates = counts / counts.sum(1, keepdims=True)
+        total = likely.sum(1) + prior_share
+        shares = total / total.sum()
+        log = _log_joint(votes, rates, shares)
+        before, likely = likely, expit(np.stack([log[0] - log[1], log[1] - log[0]]))
+        cast = [votes * rate[:, None] / _evidence(votes, rate) for rate in rates]
         done += 1
-        converged = bool(np.abs(holds - before).max() <= tolerance)
+        converged = bool(np.abs(likely[0] - before[0]).max() <= tolerance)
 
-    assert rates is not None
-    answers = (yes + no).sum(0)
-    youden = float(answers @ (rates.yes_if_holds - rates.yes_if_fails) / answers.sum())
+    answers = votes.sum((0, 1))
+    youden = float(answers @ (rates[0, 0] - rates[1, 0]) / answers.sum())
     if youden < -_CLEARLY:
-        holds, rates = fails, rates.exchanged()
-    posterior[asked] = holds
+        likely, rates, shares = likely[::-1], rates[::-1], shares[::-1]
+    posterior[asked] = likely[0]
     return DawidSkene(
         probabilities=posterior,
-        sensitivity=np.where(answers > 0.0, rates.yes_if_holds, np.nan),
-        specificity=np.where(answers > 0.0, rates.no_if_fails, np.nan),
-        prevalence=rates.holds,
+        sensitivity=np.where(answers > 0.0, rates[0, 0], np.nan),
+        specificity=np.where(answers > 0.0, rates[1, 1], np.nan),
+        prevalence=float(shares[0]),
         iterations=done,
         converged=converged,
-        log_likelihood=float(np.logaddexp(log_holds, log_fails).sum()),
+        log_likelihood=float(np.logaddexp(*log).sum()),
     )
 
 
@@ -272,8 +280,8 @@ def calibrated_log_odds(
     array = checked_probabilities(probabilities)
     if not 0.0 < prevalence < 1.0:
         raise ValueError(f"the prevalence is {prevalence}: it must lie between 0 and 1")
-    yes, no = _counts(array)
-    silent = ~(yes + no).any(0)
+    votes = _votes(array)
+    silent = ~votes.any((0, 1))
     checked = []
     for name, given in (("sensitivity", sensitivity), ("specificity", specificity)):
         rate = checked_numbers(given, name, 1)
@@ -284,108 +292,38 @@ def calibrated_log_odds(
             raise ValueError(f"{name} must lie strictly between 0 and 1: smooth the counts")
         checked.append(rate)
     se, sp = checked
-    rates = _Rates(se, 1.0 - se, 1.0 - sp, sp, prevalence, 1.0 - prevalence)
-    log_holds, log_fails = _log_joint(yes, no, rates)
-    log_odds: Array = np.where((yes + no).any(1), log_holds - log_fails, np.nan)
+    rates = np.array([[se, 1.0 - se], [1.0 - sp, sp]])
+    log = _log_joint(votes, rates, np.array([prevalence, 1.0 - prevalence]))
+    log_odds: Array = np.where(votes.any((0, 2)), log[0] - log[1], np.nan)
     return log_odds
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rates:
-    """The model's parameters. Both sides of each are kept: 1 − rate may round to 0."""
-
-    yes_if_holds: Array
-    no_if_holds: Array
-    yes_if_fails: Array
-    no_if_fails: Array
-    holds: float
-    fails: float
-
-    def exchanged(self) -> _Rates:
-        """Return the same model with the facts that hold called those that do not."""
-        return _Rates(
-            yes_if_holds=self.yes_if_fails,
-            no_if_holds=self.no_if_fails,
-            yes_if_fails=self.yes_if_holds,
-            no_if_fails=self.no_if_holds,
-            holds=self.fails,
-            fails=self.holds,
-        )
-
-
-def _counts(array: Array) -> tuple[Array, Array]:
-    """Return the probabilities that each vote was yes and was no, both (n_facts, n_judges).
+def _votes(array: Array) -> Array:
+    """Return the probabilities that each vote was yes and was no, (2, n_facts, n_judges).
 
     Both 0 where it is missing.
     """
-    missing = np.isnan(array)
-    return np.where(missing, 0.0, array), np.where(missing, 0.0, 1.0 - array)
+    return np.nan_to_num(np.stack([array, 1.0 - array]))
 
 
-def _prior(yes: Array, no: Array, holds: Array, smoothing: float) -> _Rates:
-    """Return imaginary answers, as counts added to those behind the rates.
+def _evidence(votes: Array, rate: Array) -> Array:
+    """Return P(answer) of votes with a ``rate`` (2, n_judges), (n_facts, n_judges).
 
-    Half a yes and half a no keep a judge's overall rate off 0 and 1.
+    1 where it is missing.
     """
-    said_yes, said_no = yes.sum(0) + 0.5, no.sum(0) + 0.5
-    yes_rate = smoothing * said_yes / (said_yes + said_no)
-    no_rate = smoothing * said_no / (said_yes + said_no)
-    share = (float(holds.sum()) + 0.5) / (len(holds) + 1.0)
-    return _Rates(
-        yes_if_holds=yes_rate + _PRIOR_YOUDEN * no_rate,
-        no_if_holds=(1.0 - _PRIOR_YOUDEN) * no_rate,
-        yes_if_fails=(1.0 - _PRIOR_YOUDEN) * yes_rate,
-        no_if_fails=no_rate + _PRIOR_YOUDEN * yes_rate,
-        holds=smoothing * share,
-        fails=smoothing * (1.0 - share),
-    )
-
-
-def _estimate(
-    yes: Array, no: Array, holds: Array, fails: Array, last: _Rates | None, prior: _Rates
-) -> _Rates:
-    """Return the M step, from posteriors ``holds`` and ``fails`` (n_facts,) and the ``last`` rates.
-
-    Without last rates the votes are taken from the answers alone.
-    """
-
-    def shares(
-        weights: Array, rates: tuple[Array, Array] | None, more: tuple[Array, Array]
-    ) -> tuple[Array, Array]:
-        voted_yes, voted_no = yes, no
-        if rates is not None:
-            evidence = _evidence(yes, no, *rates)
-            voted_yes, voted_no = yes * rates[0] / evidence, no * rates[1] / evidence
-        left, right = weights @ voted_yes + more[0], weights @ voted_no + more[1]
-        return left / (left + right), right / (left + right)
-
-    if_holds = shares(
-        holds,
-        None if last is None else (last.yes_if_holds, last.no_if_holds),
-        (prior.yes_if_holds, prior.no_if_holds),
-    )
-    if_fails = shares(
-        fails,
-        None if last is None else (last.yes_if_fails, last.no_if_fails),
-        (prior.yes_if_fails, prior.no_if_fails),
-    )
-    true, false = float(holds.sum()) + prior.holds, float(fails.sum()) + prior.fails
-    return _Rates(*if_holds, *if_fails, true / (true + false), false / (true + false))
-
-
-def _evidence(yes: Array, no: Array, if_yes: Array, if_no: Array) -> Array:
-    """Return P(answer) of votes with these rates, (n_facts, n_judges); 1 where missing."""
-    result: Array = np.where(yes + no > 0.0, yes * if_yes + no * if_no, 1.0)
+    result: Array = np.where(votes.any(0), votes[0] * rate[0] + votes[1] * rate[1], 1.0)
     return result
 
 
-def _log_joint(yes: Array, no: Array, rates: _Rates) -> tuple[Array, Array]:
-    """Return log P(answers, fact holds) and log P(answers, fact fails), both (n_facts,)."""
-    if_holds = _evidence(yes, no, rates.yes_if_holds, rates.no_if_holds)
-    if_fails = _evidence(yes, no, rates.yes_if_fails, rates.no_if_fails)
-    log_holds: Array = np.log(rates.holds) + np.log(if_holds).sum(1)
-    log_fails: Array = np.log(rates.fails) + np.log(if_fails).sum(1)
-    return log_holds, log_fails
+def _log_joint(votes: Array, rates: Array, shares: Array) -> Array:
+    """Return log P(answers, fact holds) and log P(answers, fact fails), (2, n_facts).
+
+    ``rates`` (2, 2, n_judges) are of the states and of yes and no: of each both are kept, since
+    1 − rate may round to 0. ``shares`` (2,) are of facts that hold and that do not.
+    """
+    evidence = np.stack([_evidence(votes, rate) for rate in rates])
+    result: Array = np.log(shares)[:, None] + np.log(evidence).sum(2)
+    return result
 
 
 def disagreement(probabilities: ArrayLike) -> Array:

@@ -30,7 +30,6 @@ _WEAK, _OF_KIND = 0.01, 1.0
 """Penalties on shared coefficients, and on those of one kind."""
 _POOLED_FACTS = 10.0
 """Imaginary facts of each kind with the prevalence of all kinds."""
-_STEPS = 100
 _TOLERANCE = 1e-9
 Places = NDArray[np.intp]
 
@@ -213,32 +212,28 @@ def ridge_logistic(
     """Return the coefficients b (n_columns,) of a penalised logistic regression.
 
     Minimises ``−log-likelihood + ½ Σ penalty · (b − centre)²`` for ``y`` (n,) of 0 and 1 and ``x``
-    (n, n_columns); ``offset`` (n,) is added to the log-odds. Newton's method, with halved steps
-    where a whole one would go uphill; every column needs a penalty above 0, so that separable data
-    have a solution too.
+    (n, n_columns); ``offset`` (n,) is added to the log-odds. Every column needs a penalty above 0,
+    so that separable data have a solution too.
     """
-    b = centre.astype(float).copy()
+    from scipy.optimize import minimize
 
-    def loss(at: Array) -> float:
-        eta = offset + x @ at
-        return float((np.logaddexp(0.0, eta) - y * eta).sum() + penalty @ (at - centre) ** 2 / 2)
+    def loss(b: Array) -> float:
+        eta = offset + x @ b
+        return float((np.logaddexp(0.0, eta) - y * eta).sum() + penalty @ (b - centre) ** 2 / 2)
 
-    last = loss(b)
-    for _ in range(_STEPS):
+    def slope(b: Array) -> Array:
+        result: Array = x.T @ (expit(offset + x @ b) - y) + penalty * (b - centre)
+        return result
+
+    def curvature(b: Array) -> Array:
         p = expit(offset + x @ b)
-        slope = x.T @ (p - y) + penalty * (b - centre)
-        curvature = (x * (p * (1.0 - p))[:, None]).T @ x + np.diag(penalty)
-        step = np.linalg.solve(curvature, slope)
-        size = 1.0
-        while size > 1e-6 and (now := loss(b - size * step)) > last:
-            size /= 2.0
-        if size <= 1e-6:
-            break
-        b = b - size * step
-        if last - now <= _TOLERANCE * (1.0 + abs(last)):
-            break
-        last = now
-    return b
+        result: Array = (x * (p * (1.0 - p))[:, None]).T @ x + np.diag(penalty)
+        return result
+
+    start, tolerance = centre.astype(float), _TOLERANCE * len(y)
+    found = minimize(loss, start, jac=slope, hess=curvature, method="trust-exact", tol=tolerance)
+    coefficients: Array = found.x
+    return coefficients
 
 
 def _design(odds: Array, of_kind: NDArray[np.bool_]) -> Array:

@@ -24,6 +24,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from scenewright.core.formats.base import FormatError, FormatWarning, build, fail, shown
 from scenewright.core.formats.phrases import (
@@ -33,7 +34,7 @@ from scenewright.core.formats.phrases import (
     predicates_in,
     statements,
 )
-from scenewright.core.scene import MAX_OBJECTS, MAX_RELATIONS, Attributes, SceneGraph, SceneObject
+from scenewright.core.scene import MAX_OBJECTS, MAX_RELATIONS, Attributes, SceneGraph
 
 
 def _quote(text: str) -> str:
@@ -74,19 +75,6 @@ def _part(text: str) -> str:
     return text if text.replace(" ", "").isalnum() and text.isascii() else _quote(text)
 
 
-def _phrase(item: SceneObject, label: str, alone: bool, scene: SceneGraph) -> str | None:
-    """Return words that name ``item`` wherever it is mentioned; none if it needs a number."""
-    words = _words(item.attributes)
-    rivals = [o for o in scene.objects if o.name == item.name and o.id != item.id]
-    if words is None or (rivals and not words):
-        return None
-    if any(item.attributes.items() <= rival.attributes.items() for rival in rivals):
-        return None
-    phrase = f"{words} {label}" if words else label
-    mention = Mention(name=item.name, exact=label != item.name, attributes=dict(item.attributes))
-    return phrase if _read(phrase, known=not alone) == Statement("", mention) else None
-
-
 def _labels(scene: SceneGraph) -> dict[str, tuple[str, str]]:
     """Return id → (first mention, later mentions).
 
@@ -99,12 +87,18 @@ def _labels(scene: SceneGraph) -> dict[str, tuple[str, str]]:
     numbered: set[str] = set()
     for item in scene.objects:
         alone = item.id not in related
-        plain[item.id] = _label(item.name, alone, folded[item.name.casefold()] > 1)
-        phrase = _phrase(item, plain[item.id], alone, scene)
-        if phrase is None:
+        label = plain[item.id] = _label(item.name, alone, folded[item.name.casefold()] > 1)
+        words = _words(item.attributes)
+        rivals = [o for o in scene.objects if o.name == item.name and o.id != item.id]
+        phrase = phrases[item.id] = f"{words} {label}" if words else label
+        meant = Mention(name=item.name, exact=label != item.name, attributes=dict(item.attributes))
+        if (
+            words is None
+            or (rivals and not words)
+            or any(item.attributes.items() <= rival.attributes.items() for rival in rivals)
+            or _read(phrase, known=not alone) != Statement("", meant)
+        ):
             numbered.add(item.name)
-        else:
-            phrases[item.id] = phrase
     count: Counter[str] = Counter()
     labels: dict[str, tuple[str, str]] = {}
     for item in scene.objects:
@@ -120,18 +114,6 @@ def _labels(scene: SceneGraph) -> dict[str, tuple[str, str]]:
     return labels
 
 
-def _sentence(first: str, predicate: str, second: str) -> str:
-    """Return the statement, in plain words if they are read as meant."""
-    piped = f"{first} | {predicate} | {second}"
-    meant = _read(f"{first} | {_quote(predicate)} | {second}", known=True)
-    plain = f"{first} {predicate} {second}"
-    if _read(plain, known=True) == meant:
-        return plain
-    return (
-        piped if _read(piped, known=True) == meant else f"{first} | {_quote(predicate)} | {second}"
-    )
-
-
 def write_scene(scene: SceneGraph) -> str:
     """Return one statement a line: the relations in order, then the objects without one."""
     labels = _labels(scene)
@@ -145,8 +127,12 @@ def write_scene(scene: SceneGraph) -> str:
         return text
 
     for relation in scene.relations:
-        source = mention(relation.source)
-        lines.append(_sentence(source, relation.predicate, mention(relation.target)))
+        first, second = mention(relation.source), mention(relation.target)
+        safe = f"{first} | {_quote(relation.predicate)} | {second}"
+        meant = _read(safe, known=True)
+        # In plain words if they are read as meant.
+        tried = (f"{first}{mark}{relation.predicate}{mark}{second}" for mark in (" ", " | "))
+        lines.append(next((text for text in tried if _read(text, known=True) == meant), safe))
     lines.extend(mention(item.id) for item in scene.objects if item.id not in named)
     return "".join(f"{line}\n" for line in lines)
 
@@ -154,15 +140,13 @@ def write_scene(scene: SceneGraph) -> str:
 _RULE = re.compile(r"^[ \t]*---+[ \t]*\r?$", re.MULTILINE)
 
 
+@dataclass(eq=False, slots=True)
 class _Instance:
     """One object while a text is read."""
 
-    __slots__ = ("attributes", "name", "number")
-
-    def __init__(self, name: str, number: int, attributes: dict[str, str]) -> None:
-        self.name = name
-        self.number = number
-        self.attributes = attributes
+    name: str
+    number: int
+    attributes: dict[str, str]
 
     @property
     def id(self) -> str:
@@ -203,11 +187,28 @@ class _Reader:
         """Return the objects that ``mention`` means, new ones made on the way."""
         same = self._class(mention)
         if mention.number is not None:
-            return [self._by_number(mention, same, where)]
-        if mention.another:
+            found = next((o for o in same if o.number == mention.number), None)
+            if found is None:
+                return [self._make(mention, where, mention.number)]
+            for key, value in mention.attributes.items():
+                if found.attributes.setdefault(key, value) != value:
+                    raise fail(
+                        where,
+                        f"{found.id} has {key} {found.attributes[key]!r} already, not {value!r}: "
+                        "name another instance",
+                    )
+            return [found]
+        if mention.another or (mention.ordinal or 0) - 1 == len(same):
             return [self._make(mention, where)]
         if mention.ordinal is not None:
-            return [self._by_ordinal(mention, same, mention.ordinal, where)]
+            if len(same) < mention.ordinal:
+                problem = f"only {len(same)} of {shown(mention.name)} named before"
+                raise fail(where, f"{problem}: name those first")
+            found = same[mention.ordinal - 1]
+            if not found.has(mention.attributes):
+                problem = f"{found.id} was not said to be {mention.attributes}"
+                raise fail(where, f"{problem}: say {found.id}")
+            return [found]
         fitting = [o for o in same if o.has(mention.attributes)]
         if mention.count > 1:
             if not fitting:
@@ -222,44 +223,14 @@ class _Reader:
         equal = [o for o in fitting if o.attributes == mention.attributes]
         chosen = equal if mention.attributes and equal else fitting
         if len(chosen) > 1:
-            raise fail(where, self._ambiguous(chosen))
-        return chosen or [self._make(mention, where)]
-
-    def _by_number(self, mention: Mention, same: list[_Instance], where: str) -> _Instance:
-        found = next((o for o in same if o.number == mention.number), None)
-        if found is None:
-            return self._make(mention, where, mention.number)
-        for key, value in mention.attributes.items():
-            if found.attributes.setdefault(key, value) != value:
-                raise fail(
-                    where,
-                    f"{found.id} has {key} {found.attributes[key]!r} already, not {value!r}: "
-                    "name another instance",
-                )
-        return found
-
-    def _by_ordinal(
-        self, mention: Mention, same: list[_Instance], ordinal: int, where: str
-    ) -> _Instance:
-        if len(same) == ordinal - 1:
-            return self._make(mention, where)
-        if len(same) < ordinal:
+            ways = [" ".join([*o.attributes.values(), o.name]) for o in chosen if o.attributes]
+            names = [shown(way) for way in [*ways[:2], *(o.id for o in chosen[:3])]]
             raise fail(
-                where, f"only {len(same)} of {shown(mention.name)} named before: name those first"
+                where,
+                f"{len(chosen)} objects fit {shown(chosen[0].name)}: say which, for example "
+                f"{' or '.join(names)}; a new one is 'another {chosen[0].name}'",
             )
-        found = same[ordinal - 1]
-        if not found.has(mention.attributes):
-            raise fail(where, f"{found.id} was not said to be {mention.attributes}: say {found.id}")
-        return found
-
-    @staticmethod
-    def _ambiguous(found: list[_Instance]) -> str:
-        ways = [" ".join([*o.attributes.values(), o.name]) for o in found if o.attributes]
-        names = [shown(way) for way in [*ways[:2], *(o.id for o in found[:3])]]
-        return (
-            f"{len(found)} objects fit {shown(found[0].name)}: say which, for example "
-            f"{' or '.join(names)}; a new one is 'another {found[0].name}'"
-        )
+        return chosen or [self._make(mention, where)]
 
 
 def read_scene(text: str, where: str = "") -> SceneGraph:

@@ -48,7 +48,8 @@ from scenewright.evals.metrics.extractors import encoder_of
 from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
-    from scenewright.agents.judges.remote import Comparison, RemoteJudge
+    from scenewright.agents.judges.pairs import Comparison
+    from scenewright.agents.judges.remote import RemoteJudge
 
 
 class SGScore:
@@ -216,7 +217,7 @@ class PreferenceMetric:
         order; floor of ``unsteady`` is 0, that of a coin .5. Comparisons without an answer are left
         out and counted.
         """
-        from scenewright.agents.judges.remote import compare
+        from scenewright.agents.judges.pairs import compare
         from scenewright.core.questions import facts_of
 
         scene = sample.item.scene

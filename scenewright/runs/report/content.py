@@ -60,7 +60,7 @@ class Shot:
     """A drawn image."""
 
     made: Generated
-    """How it was drawn."""
+    """Its event, with the request."""
     picture: Picture | None
     """The picture; none if its file is missing or damaged."""
     alt: str
@@ -76,7 +76,7 @@ class Source:
     picture: Picture | None
     """The picture; none if its file is missing or damaged."""
     label: str
-    """Where it comes from."""
+    """Its origin."""
     use: str
     """Its weight λ of Eq. 5, and which part of it was kept, in words."""
     chosen: bool = False
@@ -117,8 +117,8 @@ class RoundContent:
     sources: tuple[Source, ...]
     """The reference images that the candidate was drawn with, in the order of the request."""
     strips: tuple[tuple[str, tuple[Source, ...]], ...]
-    """What each place is to gain, in words, and the proposals for it; empty where the candidate was
-    drawn whole."""
+    """Facts that each place is to gain, in words, and the proposals for it; empty where the
+    candidate was drawn whole."""
     reference: Shot | None
     """The image of what was missing, drawn for this round; it may wait for its candidate."""
     missing: Markup
@@ -126,7 +126,7 @@ class RoundContent:
     graph: Markup
     """The scene's drawing with this round's verdicts."""
     line: str
-    """How many facts hold."""
+    """Number of facts that hold, in words."""
     state: Shown
     """The candidate's verdict as one state."""
     feedback: Feedback | None
@@ -160,7 +160,7 @@ class PageContent:
     parts: tuple[tuple[str, str], ...]
     """The title in parts, each with why it is not drawn or not checked; empty where it is."""
     line: str
-    """How many facts hold, and which are missing, in words."""
+    """Number of facts that hold, and the missing ones, in words."""
     state: Shown
     """The verdict as one state, for its icon."""
     picture: Shot | None

@@ -16,7 +16,7 @@ NAME_SIZE = 14.0
 CHIP_SIZE = 12.0
 LABEL_SIZE = 12.0
 BOLD = 1.12
-"""How much wider than regular the name's weight runs."""
+"""Width of the name's bold weight over the regular one."""
 ICON = 15.0
 PAD = 11.0
 CHIP_HEIGHT = 21.0
@@ -33,12 +33,12 @@ _SIZES = {"ICON": ICON, "PAD": PAD, "CHIP_HEIGHT": CHIP_HEIGHT, "MARGIN": MARGIN
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How one fact is shown."""
+    """Look of one fact."""
 
     state: Shown
     """Decides colour, line and icon."""
     title: str
-    """All that is known of the fact, as plain text."""
+    """Everything known of the fact, as plain text."""
     anchor: str = ""
     """Id of the page's tooltip for the fact, if there is one."""
     fact: str = ""

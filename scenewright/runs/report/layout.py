@@ -1,4 +1,4 @@
-"""Where the boxes and arrows of a small scene graph go.
+"""Layout of the boxes and arrows of a small scene graph.
 
 A layered drawing after Sugiyama, Tagawa and Toda (1981): cycles are opened, objects
 get layers, relation labels get layers of their own between them, and every layer is
@@ -55,7 +55,7 @@ class Wire:
     points: tuple[tuple[float, float], ...]
     """From the source's border to the target's, in pixels."""
     label: Box
-    """Where the predicate stands; the line passes through its centre."""
+    """Box of the predicate; the line passes through its centre."""
 
     @property
     def line(self) -> str:

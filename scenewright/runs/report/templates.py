@@ -28,8 +28,8 @@ def tab_rules(indices: Iterable[int]) -> Markup:
 
 _FILTERS = (
     "author", "begun", "changes_line", "complexity_line", "count", "drawing_line", "duration",
-    "file_stem", "method_words", "money", "percent", "score", "selected_line", "settled_line",
-    "shorten", "signed", "steps", "timestamp", "tool_call",
+    "file_stem", "isoformat", "method_words", "money", "percent", "score", "selected_line",
+    "settled_line", "shorten", "signed", "steps", "timestamp", "tool_call",
 )  # fmt: skip
 """Functions of :mod:`.words` that templates use as filters."""
 

@@ -180,7 +180,7 @@ METHODS: Mapping[ProbabilityMethod, str] = {
     "binary": "bare vote",
     "regression": "regression",
 }
-"""How a probability was obtained, in words."""
+"""Names of the methods by which probabilities are obtained."""
 
 
 def method_words(method: ProbabilityMethod) -> str:
@@ -235,6 +235,11 @@ def moment(when: datetime) -> str:
 def timestamp(seconds: float) -> str:
     """Return a Unix time as pages show it."""
     return moment(datetime.fromtimestamp(seconds, UTC))
+
+
+def isoformat(seconds: float) -> str:
+    """Return a Unix time for machines."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def money(usd: float) -> str:
@@ -467,7 +472,10 @@ def marked(text: str, passages: Sequence[Passage], limit: int) -> tuple[tuple[st
 
 
 def settled_line(r: Round) -> str:
-    """How many facts the first judges of a cascade settled alone; empty without a cascade."""
+    """Return the number of facts that the first judges of a cascade settled alone, in words.
+
+    Empty without a cascade.
+    """
     asked = r.judged_first
     return f"{len(r.settled)} of {count(len(asked), 'fact')} settled first" if asked else ""
 
@@ -573,7 +581,7 @@ def changes_line(event: Composed | None) -> str:
 
 
 def author(event: Composed) -> str:
-    """Who wrote a prompt: ``llm, gpt-4.1 (second text)``; empty in runs of before."""
+    """Return the author of a prompt: ``llm, gpt-4.1 (second text)``; empty in runs of before."""
     if event.problem:
         return f"{event.author}, because {event.composer or 'the language model'} failed"
     if event.model:

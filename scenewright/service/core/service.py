@@ -551,17 +551,14 @@ def merge_scenes(scene: SceneGraph, more: SceneGraph) -> SceneGraph:
 def _scored(found: Score) -> ScoreResponse:
     missing = missing_graph(found.scene, found.facts, found.loop.verdicts)
     best = found.report if found.report is not None else found.loop
-    return ScoreResponse(
-        scene=found.scene,
-        facts=found.facts,
-        loop=found.loop,
-        report=found.report,
-        reporting=found.reporting,
-        sgscore=best.sgscore,
-        answers=found.answers,
-        missing=missing if missing else None,
-        warnings=(*found.scene.warnings, *found.warnings),
-        usd=found.usd,
+    return ScoreResponse.model_validate(
+        dict(found)
+        | {
+            "sgscore": best.sgscore,
+            "missing": missing if missing else None,
+            "warnings": (*found.scene.warnings, *found.warnings),
+            "usd": found.usd,
+        }
     )
 
 

@@ -535,18 +535,8 @@ def refinement_of(
 
 def _round(run: str, record: RoundRecord) -> RoundInfo:
     reference = record.reference_image
-    return RoundInfo(
-        round=record.round,
-        prompt=record.prompt,
-        lost=record.lost,
-        added=record.added,
-        strategy=record.strategy,
-        does=record.does,
-        why=record.why,
-        image=link_of(run, record.image),
-        reference=link_of(run, reference) if reference is not None else None,
-        loop_card=record.loop_card,
-        report_card=record.report_card,
-        missing=record.missing,
-        seconds=record.seconds,
-    )
+    links = {
+        "image": link_of(run, record.image),
+        "reference": link_of(run, reference) if reference is not None else None,
+    }
+    return RoundInfo.model_validate(dict(record) | links)

@@ -121,9 +121,9 @@ class AgentSession:
         self.control = RunControl()
         self.task: asyncio.Task[None] | None = None
         self.driven: DriveResult | None = None
-        """Where the run stands, once it is no longer open."""
+        """The outcome, once the run is no longer open."""
         self.words = ""
-        """What the director is told of the scene."""
+        """The director's description of the scene."""
         self.last_used = time.monotonic()
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the first call can be made, or the run is no longer open."""

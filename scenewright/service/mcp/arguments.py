@@ -1,4 +1,4 @@
-"""What the tools take: their descriptions are all that an agent is told of them."""
+"""Arguments of the tools: their descriptions are all that an agent reads of them."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class ParseScene(_Scene):
 
 
 class Directed(_Run, _Waiting):
-    """What every tool of a director takes over MCP besides its own arguments."""
+    """Arguments that every tool of a director takes over MCP besides its own."""
 
 
 @cache

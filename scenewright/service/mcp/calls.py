@@ -58,13 +58,13 @@ async def watch(
 
 
 _DRAWN_NOW = {"reference": "a reference", "draft": "drafts", "proposal": "proposals"}
-"""What is drawn in a step, by purpose."""
+"""Names of the drawing in a step, by purpose."""
 _DRAWN = {"reference": "the reference", "draft": "a draft", "proposal": "a proposal"}
-"""What was drawn, by purpose."""
+"""Names of the drawn image, by purpose."""
 
 
 def _progress(kind: str, data: dict[str, Any]) -> tuple[float, str] | None:
-    """How far a run is with this event, and what it says; none for what is not worth a report."""
+    """Return the progress in rounds after an event, and its words; None if it is not reported."""
     at = float(data.get("round") or 0)
     name = f"round {data.get('round')}"
     match kind:
@@ -115,7 +115,7 @@ class Call:
     sessions: AgentSessions
     """The runs that agents have open."""
     identity: Identity
-    """Who calls; its scope for the tool was checked."""
+    """The caller; its scope for the tool was checked."""
     report: Report
     """Tells the client how far it is."""
 

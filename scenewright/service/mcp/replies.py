@@ -1,4 +1,4 @@
-"""What the tools tell of runs: data for programs, and the same with a picture for agents."""
+"""Replies of the tools: data for programs, and the same with a picture for agents."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from scenewright.service.mcp.agent_sessions import is_agents
 from scenewright.tools.director import picture_block, preview
 
 ROOT = "scenewright://runs"
-"""What the URIs of all resources begin with."""
+"""Beginning of the URIs of all resources."""
 
 
 class FactStatus(BaseModel):
@@ -58,7 +58,7 @@ class RoundStatus(BaseModel):
     score: float | None
     """SGScore by the judges of the loop, 0–1."""
     does: str
-    """How it was drawn."""
+    """Action that drew it."""
 
 
 class RunStatus(BaseModel):
@@ -69,13 +69,13 @@ class RunStatus(BaseModel):
     title: str
     """The scene in words."""
     status: Status
-    """Where it stands."""
+    """Its status."""
     directed: bool
     """Whether an agent directs it with open_scene's tools."""
     done: bool
     """Whether nothing more comes without a further call."""
     next: str
-    """What can be done now."""
+    """Possible next steps."""
     error: str | None = None
     """Why it failed or could not do what was asked."""
     queue_position: int | None = None
@@ -110,7 +110,7 @@ class RunStatus(BaseModel):
     facts: tuple[FactStatus, ...] = ()
     """Every fact."""
     missing: str | None = None
-    """What the picture lacks, as triplets; null: nothing is known to be missing."""
+    """Missing graph as triplets; null: nothing is known to be missing."""
     missing_graph: SceneGraph | None = None
     """The same as a graph."""
     rounds: tuple[RoundStatus, ...] = ()
@@ -131,7 +131,7 @@ class RunBrief(BaseModel):
     title: str
     """The scene in words."""
     status: Status
-    """Where it stands."""
+    """Its status."""
     rounds: int
     """Pictures of the whole scene."""
     score: float | None
@@ -157,18 +157,18 @@ class OpenedRun(BaseModel):
     run: str
     """Its id: give it to the director's tools."""
     status: Status
-    """Where it stands."""
+    """Its status."""
     facts: tuple[FactStatus, ...]
-    """What the judges will check."""
+    """The facts to be checked."""
     warnings: tuple[str, ...] = ()
     """What of the scene the models of the profile cannot draw or judge, and what a reader of the
     report's score must know."""
     doubts: tuple[Doubt, ...] = ()
-    """What else the text could mean."""
+    """Other readings of the text."""
     limits: dict[str, int | float | None]
     """rounds, images, tool_calls, usd, seconds, tokens; null: no limit."""
     next: str
-    """What can be done now."""
+    """Possible next steps."""
     page: str
     """URI of the run's page."""
 
@@ -178,7 +178,7 @@ _AS_GET_RUN = {"type": ["object", "null"], "description": "The run as refine_sce
 
 
 class ToolResult(BaseModel):
-    """What a director's tool told."""
+    """Reply of a director's tool."""
 
     run: str
     """The run."""
@@ -187,17 +187,17 @@ class ToolResult(BaseModel):
     done: bool
     """Whether it is done; if not, the same call again waits for it and hears what it told."""
     told: dict[str, Any] | None = None
-    """What it told."""
+    """Its reply."""
     over: bool = False
     """Whether the run is over."""
     result: Annotated[RunStatus | None, WithJsonSchema(_AS_GET_RUN)] = None
     """The run, once it is over."""
     next: str = ""
-    """What can be done now."""
+    """Possible next steps."""
 
 
 class ScoredImage(BaseModel):
-    """What the judges of a profile say of a picture."""
+    """Verdicts of a profile's judges on a picture."""
 
     satisfied: bool
     """Whether the judges that would steer a loop found every fact."""
@@ -210,9 +210,9 @@ class ScoredImage(BaseModel):
     facts: tuple[FactStatus, ...]
     """Every fact."""
     answers: dict[str, dict[str, str]]
-    """What each judge said, by its id and the fact's."""
+    """Each judge's answers, by its id and the fact's."""
     missing: str | None
-    """What the picture lacks, as triplets."""
+    """Missing graph as triplets."""
     missing_graph: SceneGraph | None
     """The same as a graph."""
     warnings: tuple[str, ...] = ()

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Annotated, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
-from scenewright.runs.report.words import count, moment, money, score
 from scenewright.service.api.common import Core, Reader
 from scenewright.service.core.schemas import RefinementBrief, Status
 from scenewright.service.core.store import brief_of
@@ -29,36 +26,8 @@ WORDS: Mapping[Status, str] = {
     "failed": "failed",
     "cancelled": "cancelled",
 }
-"""How a status is called on pages."""
+"""Names of the statuses on pages."""
 assert set(WORDS) == set(get_args(Status))
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """A run in the gallery."""
-
-    run: RefinementBrief
-    """The run."""
-    line: str
-    """How it stands with what was asked, in words."""
-    mark: str
-    """``yes``, ``no``, ``unscored`` or ``pending``: whether every fact was found."""
-    score: str
-    """SGScore of the kept image by the judges of the report, else of the loop; a dash for none."""
-    judged: str
-    """Which judges these are."""
-    figures: str
-    """Profile, rounds and cost."""
-    alt: str
-    """What the picture shows."""
-    when: str
-    """Date and time in UTC."""
-    stamp: str
-    """The same for machines."""
-    state: str
-    """Changes with all that the card shows."""
-    link: str
-    """Where it leads; empty for a run that cannot be chosen."""
 
 
 @router.get("/runs")
@@ -96,7 +65,7 @@ async def gallery(
     return page(
         request,
         "gallery.html.j2",
-        cards=[card_of(brief_of(run), compare) for run in runs],
+        cards=[(run, *_verdict_line(run)) for run in map(brief_of, runs)],
         compare=first,
         every=every,
         statuses=WORDS,
@@ -111,34 +80,11 @@ async def gallery(
     )
 
 
-def card_of(run: RefinementBrief, compare: str = "") -> Card:
-    """Return how the gallery shows a run; ``compare``: the run that it may be compared with."""
-    summary = run.summary
-    created = datetime.fromtimestamp(run.created, UTC)
-    figures = [run.profile] if run.profile else []
-    if summary.rounds:
-        figures += [count(summary.rounds, "round"), money(summary.usd)]
-    reported = summary.report_score is not None
-    judged = "by judges that did not steer the drawing" if reported else "by the judges of the loop"
-    if summary.reporting == "self":
-        judged = "by the judges of the loop, a self-report"
-    line, mark = _standing(run)
-    return Card(
-        run=run,
-        line=line,
-        mark=mark,
-        score=score(summary.report_score if reported else summary.loop_score),
-        judged=judged,
-        figures=" · ".join(figures),
-        alt=_alt(run),
-        when=moment(created),
-        stamp=created.isoformat(timespec="seconds"),
-        state=f"{run.status}-{run.updated:.3f}",
-        link=_link(run, compare),
-    )
+def _verdict_line(run: RefinementBrief) -> tuple[str, str]:
+    """Return how a run's picture meets the request, and whether every fact was found.
 
-
-def _standing(run: RefinementBrief) -> tuple[str, str]:
+    The second is ``yes``, ``no``, ``unscored`` or ``pending``.
+    """
     if run.status == "failed":
         return (run.error or "An error stopped it").partition("\n")[0].rstrip(":"), "no"
     if run.summary.satisfied is None:
@@ -149,17 +95,3 @@ def _standing(run: RefinementBrief) -> tuple[str, str]:
     # Nothing is known to be missing, but not all could be judged.
     mark = "unscored" if run.summary.stop_reason == "unscored" else "no"
     return run.summary.verdict or "Some facts are missing", mark
-
-
-def _link(run: RefinementBrief, compare: str) -> str:
-    if not compare:
-        return f"/runs/{run.id}"
-    if run.id == compare or run.image is None:
-        return ""
-    return f"/runs/{compare}/compare?{urlencode({'with': run.id})}"
-
-
-def _alt(run: RefinementBrief) -> str:
-    if run.image is None:
-        return f"No picture yet of: {run.title}"
-    return f"Round {run.summary.best_round} of: {run.title}"

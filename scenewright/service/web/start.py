@@ -57,7 +57,7 @@ async def start(
     text: Annotated[str, Query(max_length=MAX_TEXT)] = "",
     like: Annotated[str | None, Query(max_length=60)] = None,
 ) -> Response:
-    """Where a scene is written or drawn; ``like`` takes scene and options from a run."""
+    """Show the form for a scene; ``like`` takes scene and options from a run."""
     given: dict[str, str] = {"text": text}
     scene = None
     if like is not None:

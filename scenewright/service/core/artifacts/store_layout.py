@@ -1,4 +1,4 @@
-"""Where the files of a run lie in the store, and which of its event logs is the run's.
+"""Keys of a run's files in the store, and the choice of its event log.
 
 ::
 

@@ -46,11 +46,11 @@ _MOST_KNOWN = 4096
 
 @dataclass(eq=False)
 class _Reading:
-    """Who looks at one run: a look that began after one came serves that one, too."""
+    """Readers of one run: a look that began after a reader came serves that reader, too."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     waited: int = 0
-    """How many look or wait for a look."""
+    """Number of readers that look or wait for a look."""
     begun: int = 0
     done: int = 0
     folder: Path | None = None
