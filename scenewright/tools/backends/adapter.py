@@ -52,7 +52,7 @@ _WIDTHS: Mapping[str, tuple[int, *tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class IPAdapterSource:
-    """Where the weights of an IP-Adapter lie."""
+    """Place of the weights of an IP-Adapter."""
 
     repository: str
     """A local folder or a hub id, for example ``"h94/IP-Adapter"``."""
@@ -123,7 +123,7 @@ class AdapterFolder:
             )
 
     def digest(self) -> str:
-        """SHA-256 (hex) of the adapter's and its encoder's files."""
+        """Return the SHA-256 (hex) of the adapter's and its encoder's files."""
         adapter = digest_files(self.weights.parent, [self.weights])
         return f"{adapter}:{digest_files(self.encoder, content_files(self.encoder))}"
 
@@ -209,7 +209,7 @@ class ReferenceForm(ABC):
 
     @property
     def reused(self) -> int:
-        """How many encoded pictures were found kept."""
+        """Number of encoded pictures that were reused."""
         return self._embeds.hits
 
     def options(

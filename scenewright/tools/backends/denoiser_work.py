@@ -49,7 +49,7 @@ class DenoiserWork:
 
 
 def is_guided(pipe: Any, family: Family, guidance: float, negative: bool, distilled: bool) -> bool:
-    """Whether ``pipe`` makes two passes a step at the scale ``guidance``.
+    """Return whether ``pipe`` makes two passes a step at the scale ``guidance``.
 
     ``negative``: whether it is given a negative prompt, without which some do not guide.
     """

@@ -208,7 +208,7 @@ class DiffusersBackend:
 
     @cached_property
     def plan(self) -> MemoryPlan:
-        """How the model lies in memory, from what is free there at the first look.
+        """Placement of the model in memory, from what is free there at the first look.
 
         Raises ``BackendError`` if it does not fit in any form.
         """
@@ -233,7 +233,7 @@ class DiffusersBackend:
 
     @cached_property
     def features(self) -> BackendFeatures:
-        """What it can do, read from the model's folder; the weights are not loaded for it."""
+        """Its abilities by the model's folder; the weights are not loaded for it."""
         folder = self._folder
         with quiet():
             options = call_options(folder.pipeline_class)

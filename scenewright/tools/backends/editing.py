@@ -121,7 +121,7 @@ def picture_of(
 
 
 def is_flow_matching(scheduler: Any) -> bool:
-    """Whether ``scheduler`` moves on straight lines between noise and picture."""
+    """Return whether ``scheduler`` moves on straight lines between noise and picture."""
     return hasattr(scheduler, "scale_noise")
 
 

@@ -1,4 +1,4 @@
-"""What models behind image APIs can do: the table of facts and a user's own settings."""
+"""Abilities of models behind image APIs: the table of facts and a user's own settings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Served:
 
 
 class ImageCaps(BaseModel):
-    """What one model takes and gives."""
+    """Inputs and outputs of one model."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -87,9 +87,9 @@ class ImageCaps(BaseModel):
     output_tokens: int = Field(ge=0)
     """Tokens of one picture, as an estimate for limits of tokens a minute."""
     as_of: date
-    """When this was right."""
+    """Date of these facts."""
     source: str
-    """Where it was published."""
+    """Source of these facts."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

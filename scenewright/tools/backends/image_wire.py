@@ -78,13 +78,13 @@ class PreparedRequest:
     """A request to a provider, and how its picture becomes the one that was asked for."""
 
     request: ImageRequest
-    """What is sent."""
+    """Request to the provider."""
     size: tuple[int, int]
     """(width, height) in pixels of the result."""
     start: Image.Image | None
     """The picture to change, of that size."""
     mask: Image.Image | None
-    """Likewise: white where it may change, black where it stays; None: all of it may."""
+    """Mask of that size: white where it may change, black where it stays; None: all may."""
 
 
 def prepare_request(

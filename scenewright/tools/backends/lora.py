@@ -50,7 +50,7 @@ class Lora:
     layers: int = 0
     """Layers that it changes; 0: unknown."""
     taken: int = 0
-    """Those of them that the model has."""
+    """Number of them that the model has."""
 
     @classmethod
     def open(cls, spec: LoraSpec) -> Lora:

@@ -53,7 +53,7 @@ _FUSED_ATTENTION = ("cpu", "cuda")
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a model needs of memory, in numbers (not bytes) of its dtype."""
+    """Memory needs of a model, in numbers (not bytes) of its dtype."""
 
     weights: Mapping[str, int]
     """Weights of each part; those of the adapter belong to the denoiser."""
@@ -113,12 +113,12 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """How a model lies in memory."""
+    """Placement of a model in memory."""
 
     dtype: str
     """Number format of the weights."""
     offload: Placement
-    """What waits in main memory: nothing, whole parts, or layers."""
+    """Part of the model that waits in main memory: none, whole parts, or layers."""
     slicing: bool
     """Self-attention one sample at a time, the autoencoder tile by tile."""
     need: int
@@ -132,7 +132,7 @@ class MemoryPlan:
         return self.need <= usable(self.free)
 
     def home(self, device: torch.device) -> torch.device:
-        """Where the weights are loaded to; ``device`` is the one that computes."""
+        """Return the device that the weights are loaded to; ``device`` is the one that computes."""
         import torch
 
         return device if self.offload == "none" else torch.device("cpu")
@@ -146,7 +146,7 @@ class MemoryPlan:
         return 1
 
     def describe(self) -> str:
-        """One line for people."""
+        """Return the plan in one line for people."""
         placed = {"none": "all on the device", "parts": "parts in turn", "layers": "layer by layer"}
         slices = ", in slices" if self.slicing else ""
         doubt = "" if self.fits else ", more than fits by the estimate"
@@ -165,7 +165,7 @@ class MemoryPlan:
 
 
 def usable(free: int) -> int:
-    """Bytes that a plan may use of ``free`` ones."""
+    """Return the bytes that a plan may use of ``free`` ones."""
     return int(free * USABLE)
 
 

@@ -48,7 +48,7 @@ _digests: dict[tuple[str, int, int], str] = {}
 
 
 class ModelDefaults(BaseModel):
-    """What a model is best asked for, from its ``scenewright.json``."""
+    """Default settings of a model, from its ``scenewright.json``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -73,7 +73,7 @@ class ModelFolder(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     folder: Path
-    """Where it lies on this machine."""
+    """Its path on this machine."""
     pipeline_class: str
     """Name of the pipeline's class in diffusers."""
     parts: tuple[str, ...]
@@ -204,7 +204,7 @@ class ModelFolder(BaseModel):
         return index
 
     def digest(self) -> str:
-        """SHA-256 (hex) over the names, sizes and contents of the files that are loaded.
+        """Return the SHA-256 (hex) over the names, sizes and contents of the files that are loaded.
 
         Without those of the prompt upsampler, whose folder may lie anywhere.
         """
@@ -233,7 +233,7 @@ def denoiser_of(parts: Collection[str]) -> str | None:
 
 
 def is_distilled(family: Family, folder: Path, index: Mapping[str, Any]) -> bool:
-    """Whether the model in ``folder`` is one that its family distilled to few steps."""
+    """Return whether the model in ``folder`` is one that its family distilled to few steps."""
     settings = read_config(folder / "transformer")
     return family.few is not None and family.few.applies(folder, index, settings)
 

@@ -26,7 +26,7 @@ REWRITERS = (UPSAMPLER,)
 
 
 def is_modular(kind: Any) -> bool:
-    """Whether ``kind`` is a class of pipelines composed of blocks."""
+    """Return whether ``kind`` is a class of pipelines composed of blocks."""
     import diffusers
 
     found = inspect.isclass(kind) and issubclass(kind, diffusers.ModularPipeline)

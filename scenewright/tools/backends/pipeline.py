@@ -247,7 +247,7 @@ def check_parts(model: ModelFolder) -> None:
 
 
 def call_options(name: str) -> dict[str, Any]:
-    """Options of the pipeline's call, each with its default."""
+    """Return the options of the pipeline's call, each with its default."""
     kind = pipeline_class(name)
     if is_modular(kind):
         return options_of(kind)

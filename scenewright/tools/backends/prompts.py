@@ -45,7 +45,7 @@ text encoder has another number was trained by its makers on prompts of that len
 MARKS = 2
 """Marks that a tokenizer puts around a prompt, where it cannot be asked."""
 _UNBOUNDED = 10**6
-"""What tokenizers without a limit say is more than this."""
+"""Tokenizers without a limit name more than this."""
 _PARTS = ("unet", "tokenizer", "tokenizer_2", "tokenizer_3")
 """Parts of a model that is not here: all that matter."""
 _BACK = 4
@@ -58,7 +58,7 @@ _CLAUSE = re.compile(r"[,.;:!?]['\")\]]*\Z")
 
 
 class PromptReader:
-    """How a model reads prompts: its tokenizers, and how many tokens of each.
+    """Reader of a model's prompts: its tokenizers, and how many tokens of each.
 
     May be used from several threads at once.
     """
@@ -154,7 +154,7 @@ class PromptReader:
         return [prompt[begin:end] for begin, end in self.spans(prompt)]
 
     def spans(self, prompt: str) -> list[tuple[int, int]]:
-        """Where the pieces of :meth:`chunks` begin and end in ``prompt``."""
+        """Return begin and end in ``prompt`` of each piece of :meth:`chunks`."""
         room = self._room
         if not self.chunked or room is None or self.tokens(prompt) <= room:
             return [(0, len(prompt))]
@@ -168,7 +168,7 @@ class PromptReader:
         return found
 
     def _end(self, text: str, room: int) -> int:
-        """Where the first piece of ``text``, which is too long for one, ends."""
+        """Return the end of the first piece of ``text``, which is too long for one."""
         ends = [match.end() for match in _WORD.finditer(text)]
         last = self._fitting(text, ends)
         if not last:
@@ -210,7 +210,7 @@ def prompt_budget_of(backend: ImageBackend) -> PromptBudget | None:
 
 
 def prompt_reader_of(folder: ModelFolder) -> PromptReader:
-    """How the model in ``folder`` reads prompts."""
+    """Return the reader of prompts of the model in ``folder``."""
     return _reader(
         folder.folder,
         folder.pipeline_class,
@@ -301,7 +301,7 @@ def _tokenizers(folder: Path | None, names: Iterable[str]) -> list[Any]:
 
 
 def _class_of(entry: object) -> Callable[..., Any] | None:
-    """How the part of such an entry of a pipeline's index is read."""
+    """Return the loader of the part with such an entry in a pipeline's index."""
     match entry:
         case [str(library), str(name)]:
             pass

@@ -38,7 +38,7 @@ class _Method:
     package: str = ""
     """Name of the package that it needs, as it is imported; empty: none."""
     extra: str = ""
-    """How to install that."""
+    """Its name for ``pip install``."""
     accelerator: bool = False
     """Whether it needs one."""
     fuses: bool = False

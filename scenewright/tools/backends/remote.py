@@ -53,7 +53,7 @@ _NOT_DRAWN = {
     "as_of", "source", "output_tokens", "qualities", "complexities", "prompt_tokens",
     "prompt_characters", "partial_images", "partial_tokens",
 }  # fmt: skip
-"""What of a model's row decides no picture."""
+"""Keys of a model's row that decide no picture."""
 
 
 class RemoteBackend:
@@ -144,7 +144,7 @@ class RemoteBackend:
 
     @property
     def features(self) -> BackendFeatures:
-        """What it can do."""
+        """Its abilities."""
         return self._features
 
     def expected(self, prompt: str, pictures: int = 0) -> ExpectedUsage:

@@ -54,9 +54,9 @@ class LocalModel(ABC):
         name. Raises :attr:`error` if the model is not on this machine.
         """
         self.folder = folder_of(model, self.error)
-        """Where the model lies."""
+        """Folder of the model."""
         self.name = name or str(model)
-        """What it is called."""
+        """Its name."""
         self._device = device
         self._thread = ModelThread(thread)
         self._loaded = False

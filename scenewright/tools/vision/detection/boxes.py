@@ -30,7 +30,7 @@ def box_of(mask: Mask) -> Box | None:
 
 
 def iou(a: Box, b: Box) -> float:
-    """Intersection over union, in [0, 1]; 0 for two boxes without an area."""
+    """Return the intersection over union, in [0, 1]; 0 for two boxes without an area."""
     across, down = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
     if across <= 0 or down <= 0:
         return 0.0
@@ -52,7 +52,7 @@ def non_maximum_suppression(found: Iterable[Detection], most: float) -> list[Det
 
 
 def by_score(found: Iterable[Detection]) -> list[Detection]:
-    """Highest score first; equal ones by label and place, so that the order is always the same."""
+    """Sort by score, highest first; equal ones by label and place, so that the order is stable."""
     return sorted(found, key=lambda one: (-one.score, one.name, one.box))
 
 

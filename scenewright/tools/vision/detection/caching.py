@@ -31,7 +31,7 @@ class CachedDetector:
         if remembered < 1:
             raise ValueError(f"remembered is {remembered}: use 1 or more")
         self.detector = detector
-        """Who looks."""
+        """The detector."""
         self._remembered = remembered
         self._found: OrderedDict[_Key, tuple[Detection, ...]] = OrderedDict()
         # A lock lives as long as somebody waits for it, so that no event loop meets another's.

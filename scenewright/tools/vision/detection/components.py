@@ -76,7 +76,7 @@ def halves_of(mask: Mask) -> tuple[Mask, Mask] | tuple[()]:
 
 
 def _step(mask: Mask) -> tuple[int, int] | None:
-    """(down, across) from the first copy to the second; none if there are not two."""
+    """Return (down, across) from the first copy to the second; None if there are not two."""
     filled = int(mask.sum())
     if filled < 32:
         return None
@@ -121,7 +121,7 @@ def _moved(mask: Mask, step: tuple[int, int]) -> Mask:
 
 
 def _solid(mask: Mask) -> float:
-    """Share of its convex hull that ``mask`` fills."""
+    """Return the share of its convex hull that ``mask`` fills."""
     points = np.argwhere(mask)
     if len(points) < 3:
         return 1.0
@@ -139,7 +139,10 @@ _IN_LINE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Mending:
-    """How components become instances. Raises ``DetectionError`` for a value out of range."""
+    """Rules by which components become instances.
+
+    Raises ``DetectionError`` for a value out of range.
+    """
 
     least: float = 0.005
     """Smallest share of the picture's pixels that an instance has; less is a speck."""
@@ -239,7 +242,7 @@ def _parts(mask: Mask) -> list[Mask]:
 
 
 def _joined(found: list[Instance], gap: float, stuff: Collection[int]) -> list[Instance]:
-    """Parts of one class with nothing but another thing between them, as one."""
+    """Return the parts of one class with nothing but another thing between them, as one."""
     if not found:
         return []
     cut = np.zeros((len(found), len(found)), bool)

@@ -65,7 +65,7 @@ class ListedDetection:
     stuff: bool
     """Whether it is a region without instances."""
     place: str
-    """Where in the file, for messages."""
+    """Place in the file, for messages."""
 
     def placed(self, size: tuple[int, int]) -> tuple[Box, Mask | None]:
         """(box, mask) in a picture of ``size`` (width, height).
@@ -114,7 +114,7 @@ class Notation:
 
 
 def read_detections(path: str | os.PathLike[str]) -> dict[str, tuple[ListedDetection, ...]]:
-    """Picture (file name or content hash, as the file writes it) → its things.
+    """Return the things by picture (file name or content hash, as the file writes it).
 
     Raises ``DetectionError``, with the entry's place, for what cannot be read.
     """

@@ -40,7 +40,7 @@ def normalized_label(label: str) -> str:
 
 
 def is_wanted(label: str, wanted: frozenset[str]) -> bool:
-    """Whether ``label`` is one of the folded labels ``wanted``; of none wanted each is."""
+    """Return whether ``label`` is one of the folded labels ``wanted``; of none wanted each is."""
     return not wanted or normalized_label(label) in wanted
 
 
@@ -50,7 +50,7 @@ def normalized_labels(labels: Iterable[str]) -> frozenset[str]:
 
 
 def stuff_ids(names: Mapping[int, str], given: Iterable[str] | None = None) -> frozenset[int]:
-    """Classes of ``names`` (class → label) that have no instances.
+    """Return the classes of ``names`` (class → label) that have no instances.
 
     ``given`` are their labels. Without them a model with all of COCO's stuff has these, and of any
     other set of labels each is a thing: what stuff is, a list of labels does not tell.
@@ -63,7 +63,7 @@ def stuff_ids(names: Mapping[int, str], given: Iterable[str] | None = None) -> f
 
 
 def unknown_labels(detector: Detector, labels: Sequence[str]) -> dict[str, str]:
-    """Those of ``labels`` that ``detector`` has no class for, each with the reason."""
+    """Return the ``labels`` that ``detector`` has no class for, each with the reason."""
     words = detector.vocabulary
     if words is None:
         return {}

@@ -106,7 +106,7 @@ def foreground(
     size: tuple[int, int],
     threshold: float = THRESHOLD,
 ) -> frozenset[str]:
-    """Ids of the ``things`` that are in front: mean salience of ``threshold`` or more.
+    """Return the ids of the ``things`` that are in front: mean salience of ``threshold`` or more.
 
     ``salient``: a model's map; None goes by :func:`centre_and_size`. ``size``: (width, height) of
     the picture. Raises ``DetectionError`` for a threshold outside [0, 1], and for a map of another

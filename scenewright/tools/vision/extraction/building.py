@@ -134,7 +134,7 @@ def merge_detections(detections: Sequence[Detection], rule: MergeRule | None) ->
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """What a relation must reach (XTC-Bench, Sec. 3.2.2 and 6.1.3); the authors' defaults."""
+    """Thresholds of relations (XTC-Bench, Sec. 3.2.2 and 6.1.3); the authors' defaults."""
 
     none: float = 0.5
     """A pair whose score of no relation is this or more is dropped."""
@@ -218,7 +218,7 @@ def without_rivals(
 
 
 def merge_scores(scores: Iterable[PairScores], owner: Mapping[str, str]) -> list[PairScores]:
-    """Scores between instances as scores between the things they were merged into.
+    """Return scores between instances as scores between the things they were merged into.
 
     ``owner``: instance id → thing id. Of several pairs of instances that become one, each
     predicate has its best score and no relation its least; relations within a thing go

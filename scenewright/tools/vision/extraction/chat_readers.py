@@ -58,7 +58,7 @@ class ChatAttributes:
     chat: BaseChatModel
     """The language model; it must take images."""
     preparation: ImagePreparation = field(default_factory=ImagePreparation)
-    """What is done to each view before it is sent."""
+    """Preparation of each view before it is sent."""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -131,7 +131,7 @@ class ChatRelations:
     """
 
     parser: PictureParser
-    """Who names them."""
+    """Parser that names them."""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -173,7 +173,7 @@ class ChatVerifier:
     chat: BaseChatModel
     """The language model; it must take images."""
     preparation: ImagePreparation = field(default_factory=ImagePreparation)
-    """What is done to the picture before it is sent."""
+    """Preparation of the picture before it is sent."""
     concurrent: int = 8
     """Most calls under way at once."""
 
@@ -216,7 +216,7 @@ class ChatVerifier:
 
 
 def read_answer(data: Mapping[str, Any]) -> bool:
-    """Whether ``{"answer": "Yes"}`` says yes; ``ValueError`` for anything but yes and no."""
+    """Return whether ``{"answer": "Yes"}`` says yes; ``ValueError`` for anything but yes and no."""
     given = data.get("answer")
     word = given.strip(" .").casefold() if isinstance(given, str) else given
     if word in ("yes", True):

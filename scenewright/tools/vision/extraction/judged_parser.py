@@ -32,11 +32,11 @@ class JudgedPictureParser:
     """Reads images by asking judges for every word of a vocabulary."""
 
     judges: Sequence[Judge]
-    """Who is asked; one or more."""
+    """The judges; one or more."""
     world: World
     """The words of what may be in an image."""
     panel: Panel = field(default_factory=Panel)
-    """How their answers become verdicts."""
+    """Panel that makes verdicts of their answers."""
     most: int = 2
     """Most things of one kind that are told apart."""
 
@@ -196,7 +196,7 @@ class JudgedPictureParser:
         return tuple(relation for relation in asked if relation in best.values())
 
     async def _ask(self, image: Image.Image, facts: Sequence[Fact]) -> dict[str, Verdict]:
-        """Fact id → verdict."""
+        """Return the verdicts by id of the fact."""
         if not facts:
             return {}
         alone = [fact.model_copy(update={"parents": ()}) for fact in facts]
@@ -209,7 +209,7 @@ def _why(verdict: Verdict) -> str:
 
 
 def _value_fact(same: Sequence[SceneObject], key: str, value: str, number: int) -> Fact:
-    """Whether at least ``number`` of the things of one kind have ``value``."""
+    """Return the question whether at least ``number`` of one kind have ``value``."""
     items = tuple(
         item.model_copy(update={"attributes": Attributes({key: value})}) if at < number else item
         for at, item in enumerate(same)

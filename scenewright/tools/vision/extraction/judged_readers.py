@@ -66,11 +66,11 @@ class JudgedAttributes:
     """
 
     bench: ExtractionPanel
-    """Who is asked."""
+    """The judges."""
     values: Mapping[str, Sequence[str]]
     """Key → the values that there are; other keys are left out."""
     view: View = "alone"
-    """What the judges are shown."""
+    """View that the judges see."""
     sure: float = 0.5
     """A value whose probability is not above this is not taken."""
 
@@ -157,7 +157,7 @@ class PairQuestion:
 
 @dataclass(frozen=True, slots=True)
 class _PairAnswer:
-    """What the panel says of a look."""
+    """The panel's answer to a question about a pair."""
 
     look: PairQuestion
     none: float
@@ -178,7 +178,7 @@ class JudgedRelations:
     """
 
     bench: ExtractionPanel
-    """Who is asked."""
+    """The judges."""
     world: World
     """The predicates, and between whom they can be."""
     touch: float = 0.02
@@ -321,9 +321,9 @@ class JudgedVerifier:
     """
 
     bench: ExtractionPanel
-    """Who is asked; for what it adds, others than those of the scorer."""
+    """The judges; for a second opinion, others than those of the scorer."""
     predicates: str = DEFAULT
-    """Where wrong options come from: a name or file of
+    """Source of wrong options: a name or file of
     :func:`~scenewright.core.predicate_statistics.load_predicates`."""
 
     @cached_property

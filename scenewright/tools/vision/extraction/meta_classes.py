@@ -70,7 +70,7 @@ class MetaClasses(BaseModel):
     classes: tuple[MetaClass, ...] = ()
     """In the table's order."""
     default_keys: tuple[Word, ...] = Field(min_length=1)
-    """What a thing of any other label is asked for."""
+    """Attributes of a thing of any other label."""
 
     @model_validator(mode="after")
     def _no_label_twice(self) -> Self:

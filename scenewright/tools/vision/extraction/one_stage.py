@@ -68,7 +68,7 @@ class PictureParser:
     chat: BaseChatModel
     """The language model; it must take images."""
     preparation: ImagePreparation = field(default_factory=ImagePreparation)
-    """What is done to an image before it is sent."""
+    """Preparation of an image before it is sent."""
 
     @property
     def id(self) -> str:
@@ -134,7 +134,7 @@ class OneStageExtractor:
     fingerprint: str
     """The reader's."""
     id: str = "one-stage"
-    """How tables call it."""
+    """Name in tables."""
     vocabulary: ClosedVocabulary | None = None
     """The words of its graphs, where it is asked for a list of them."""
     judges: tuple[Judge, ...] = ()

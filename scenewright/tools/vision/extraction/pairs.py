@@ -167,7 +167,7 @@ def contact_options(
 def rivals_of_pair(
     source: PlacedObject, target: PlacedObject, things: Iterable[PlacedObject]
 ) -> frozenset[str]:
-    """Ids of what the words of a question about the pair could mean as well."""
+    """Return the ids of other things that the words of a question about the pair could mean."""
     names, ids = {source.name, target.name}, {source.id, target.id}
     return frozenset(o.id for o in things if o.name in names and o.id not in ids)
 
@@ -194,7 +194,7 @@ def gap(a: Box, b: Box, axis: int) -> float:
 
 
 def shared_area(a: Box, b: Box) -> float:
-    """Square pixels that two boxes have in common."""
+    """Return the square pixels that two boxes have in common."""
     return max(0.0, -gap(a, b, 0)) * max(0.0, -gap(a, b, 1))
 
 

@@ -80,9 +80,9 @@ class ExtractionPanel:
     """Judges, and how their answers become verdicts."""
 
     judges: Sequence[Judge]
-    """Who is asked; one or more."""
+    """The judges; one or more."""
     panel: Panel = field(default_factory=Panel)
-    """How their answers become verdicts."""
+    """Panel that makes verdicts of their answers."""
 
     def __post_init__(self) -> None:
         """Check that there is somebody to ask."""

@@ -54,7 +54,7 @@ class PairRow(BaseModel):
 
     @property
     def scores(self) -> PairScores:
-        """The same as scorers give it."""
+        """The row as scorers return it."""
         return PairScores(self.source, self.target, self.none, self.predicates)
 
 

@@ -58,7 +58,7 @@ from scenewright.tools.vision.extraction.partial_results import (
 Keys = Callable[[str], Sequence[str]]
 """From a class label to the attribute keys that are asked for."""
 Scored = Literal["things", "instances"]
-"""What the scorer of relations is given: what is left after merging, or every instance, as a
+"""Input of the scorer of relations: what is left after merging, or every instance, as a
 trained one wants; the scores of instances are joined where these were merged."""
 
 
@@ -91,11 +91,11 @@ class TwoStageExtractor:
     most: int = 100
     """Most detections that are kept, by score."""
     merging: MergeRule | None = field(default_factory=MergeRule)
-    """How crowds of one class become one node; none: they do not."""
+    """Rule by which crowds of one class become one node; None: none does."""
     scored: Scored = "things"
-    """What the scorer is given."""
+    """Input of the scorer."""
     thresholds: Thresholds = field(default_factory=Thresholds)
-    """What a relation must reach."""
+    """Thresholds of relations."""
     exclusive: frozenset[str] = EXCLUSIVE
     """Predicates that one subject alone can have toward an object."""
     attributes_first: bool = False
@@ -106,7 +106,7 @@ class TwoStageExtractor:
     owns_detector: bool = True
     """Whether :meth:`aclose` closes the detector; one that others use stays open."""
     id: str = "two-stage"
-    """How tables call it."""
+    """Name in tables."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""

@@ -20,7 +20,7 @@ from scenewright.core.images import to_rgb
 from scenewright.core.ports.vision import Box, Detection, ExtractionError, Mask
 
 GREY = (128, 128, 128)
-"""What is around a thing in its detail crop."""
+"""Colour around a thing in its detail crop."""
 RED = (255, 0, 0)
 """The box of a subject, and of the thing in a spotlight."""
 BLUE = (0, 0, 255)
@@ -116,7 +116,7 @@ def paint_over(
 
 
 def line_width(size: tuple[int, int]) -> int:
-    """Pixels of a drawn line in a picture of ``size`` (width, height)."""
+    """Return the pixels of a drawn line in a picture of ``size`` (width, height)."""
     return max(1, round(_LINE * max(size)))
 
 

@@ -25,7 +25,7 @@ from scenewright.core.ports.vision import PROMPTS, Detection, ObjectRealism, Rea
 from scenewright.tools.digests import json_digest
 from scenewright.tools.vision.detection.labels import plain
 from scenewright.tools.vision.local_model import image_processor_of, model_of
-from scenewright.tools.vision.realism.encoders import BATCH, Array, LocalEncoder
+from scenewright.tools.vision.realism.encoders import Array, LocalEncoder
 from scenewright.tools.vision.realism.object_views import MARGIN, crops_of
 
 Bounds = tuple[float, float]
@@ -40,7 +40,7 @@ class Encoder(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class Encoder(Protocol):
         ...
 
     async def likeness(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Array:
-        """Cosine of each picture with each text, (pictures, texts), from -1 to 1.
+        """Return the cosine of each picture with each text, (pictures, texts), from -1 to 1.
 
         Raises ``RealismError`` if the model cannot be loaded or fails.
         """
@@ -64,7 +64,7 @@ class AlignmentScorer:
     """Implements :class:`~scenewright.core.ports.vision.RealismScorer` by an encoder."""
 
     kind = "alignment"
-    """What its id begins with."""
+    """Beginning of its id."""
 
     def __init__(self, encoder: Encoder, bounds: Bounds) -> None:
         """Score by cosines: ``bounds`` are those that become 1 and 5, the limits of the scale.
@@ -122,19 +122,13 @@ class ClipScorer(AlignmentScorer):
     kind = "clip"
 
     def __init__(
-        self,
-        model: str | os.PathLike[str],
-        *,
-        name: str | None = None,
-        bounds: Bounds = CLIP_BOUNDS,
-        device: str = "auto",
-        batch: int = BATCH,
+        self, model: str | os.PathLike[str], *, bounds: Bounds = CLIP_BOUNDS, **options: Any
     ) -> None:
-        """``model``: a folder in transformers layout, or a fetched hub repository ``owner/name``.
+        """Score by ``model``, with ``options`` of :class:`ClipEncoder`.
 
         Raises ``RealismError`` if it is not on this machine.
         """
-        super().__init__(ClipEncoder(model, name=name, device=device, batch=batch), bounds)
+        super().__init__(ClipEncoder(model, **options), bounds)
 
 
 class BlipMatchScorer(AlignmentScorer):
@@ -142,36 +136,21 @@ class BlipMatchScorer(AlignmentScorer):
 
     kind = "blip"
 
-    def __init__(
-        self,
-        model: str | os.PathLike[str],
-        *,
-        name: str | None = None,
-    ) -> None:
-        """As :class:`ClipScorer`."""
+    def __init__(self, model: str | os.PathLike[str], **options: Any) -> None:
+        """Score by ``model``, with ``options`` of its encoder; raises as :class:`ClipScorer`."""
         from scenewright.tools.vision.realism.blip import BlipEncoder
 
-        super().__init__(BlipEncoder(model, name=name), BLIP_BOUNDS)
+        super().__init__(BlipEncoder(model, **options), BLIP_BOUNDS)
 
 
 class ClipEncoder(LocalEncoder):
     """A CLIP, or a kin of it such as SigLIP."""
 
     loaded_as = "a CLIP"
-
-    def __init__(
-        self,
-        model: str | os.PathLike[str],
-        *,
-        name: str | None = None,
-        device: str = "auto",
-        batch: int = BATCH,
-    ) -> None:
-        """As :class:`ClipScorer`."""
-        super().__init__(model, name=name, device=device, batch=batch, thread="clip")
-        self._model: Any = None
-        self._processor: Any = None
-        self._tokenizer: Any = None
+    thread = "clip"
+    _model: Any = None
+    _processor: Any = None
+    _tokenizer: Any = None
 
     @cached_property
     def fingerprint(self) -> str:

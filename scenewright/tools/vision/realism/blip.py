@@ -33,7 +33,7 @@ from scenewright.providers.device_gate import Stop
 from scenewright.tools.digests import json_digest
 from scenewright.tools.vision.detection.labels import plain
 from scenewright.tools.vision.local_model import image_processor_of
-from scenewright.tools.vision.realism.encoders import BATCH, Array, LocalEncoder
+from scenewright.tools.vision.realism.encoders import Array, LocalEncoder
 from scenewright.tools.vision.realism.segformer_blip import ARCHITECTURE, SegformerBlip
 
 DTYPES = ("float32", "bfloat16")
@@ -46,29 +46,24 @@ class BlipEncoder(LocalEncoder):
     """A BLIP on this machine."""
 
     loaded_as = "a BLIP"
+    thread = "blip"
+    _model: Any = None
+    _prepare: Any = None
+    _tokenizer: Any = None
 
     def __init__(
         self,
         model: str | os.PathLike[str],
         *,
-        name: str | None = None,
-        device: str = "auto",
         dtype: str = "float32",
-        batch: int = BATCH,
+        **options: Any,
     ) -> None:
-        """``model``: a folder in transformers layout, or a fetched hub repository ``owner/name``.
-
-        ``name``: how it is called (default: the model as given). Raises ``RealismError`` if it is
-        not on this machine.
-        """
+        """As :class:`LocalEncoder`; ``dtype``: precision of the weights, one of :data:`DTYPES`."""
         if dtype not in DTYPES:
             raise RealismError(f"dtype {dtype!r}: use {' or '.join(DTYPES)}")
-        super().__init__(model, name=name, device=device, batch=batch, thread="blip")
+        super().__init__(model, **options)
         self._dtype = dtype
         self._torch_dtype: torch.dtype = getattr(torch, dtype)
-        self._model: Any = None
-        self._prepare: Any = None
-        self._tokenizer: Any = None
 
     @cached_property
     def digest(self) -> str:
@@ -82,7 +77,7 @@ class BlipEncoder(LocalEncoder):
         return json_digest(self.digest, *versions, self._device, self._dtype, _READING)
 
     async def embedding(self) -> int:
-        """Length of its multimodal features; loads it."""
+        """Return the length of its multimodal features; loads it."""
         await self.load()
         return self._embedding
 

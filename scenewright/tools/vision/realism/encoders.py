@@ -6,6 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -25,6 +26,8 @@ class LocalEncoder(LocalModel):
     """A model that compares pictures with texts, in batches."""
 
     error = RealismError
+    thread: ClassVar[str]
+    """Prefix of its thread's name."""
 
     def __init__(
         self,
@@ -33,7 +36,6 @@ class LocalEncoder(LocalModel):
         name: str | None = None,
         device: str = "auto",
         batch: int = BATCH,
-        thread: str,
     ) -> None:
         """``model``: a folder in transformers layout, or a fetched hub repository ``owner/name``.
 
@@ -42,7 +44,7 @@ class LocalEncoder(LocalModel):
         """
         if batch < 1:
             raise RealismError(f"batch {batch}: use at least 1")
-        super().__init__(model, name=name, device=device, thread=thread)
+        super().__init__(model, name=name, device=device, thread=self.thread)
         self._batch = batch
 
     async def likeness(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Array:

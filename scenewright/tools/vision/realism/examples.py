@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
 
 from scenewright.core.ports.vision import (
     Box,
@@ -22,33 +21,6 @@ from scenewright.core.ports.vision import (
 
 MOST = 5
 """Most examples of a category (Liang et al., Sec. 4.2)."""
-
-
-class Rated(Protocol):
-    """An object whose realism is known."""
-
-    @property
-    def id(self) -> str:
-        """Unique among those it is given with."""
-        ...
-
-    @property
-    def category(self) -> str:
-        """Class label."""
-        ...
-
-    @property
-    def shape(self) -> float:
-        """Realism of its shape, 1 to 5."""
-        ...
-
-    @property
-    def texture(self) -> float:
-        """Realism of its texture, likewise."""
-        ...
-
-
-R = TypeVar("R", bound=Rated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +47,22 @@ class Example:
 
     @property
     def detection(self) -> Detection:
-        """It as a scorer gets it."""
+        """The example as a detection."""
         return Detection(name=self.category, box=self.box)
 
 
 @dataclass(frozen=True, slots=True)
-class Spanning(Generic[R]):
+class Spanning:
     """Examples that were chosen for a category."""
 
-    objects: tuple[R, ...]
+    objects: tuple[Example, ...]
     """In the order in which they were chosen: the least real one, the most real one, then each
     time the one farthest from all before."""
     note: str = ""
-    """What could not be as it should: too few of the category; empty if nothing."""
+    """Note on a shortage, such as too few objects of the category; empty without one."""
 
 
-def spanning_examples(objects: Sequence[R], category: str, count: int = MOST) -> Spanning[R]:
+def spanning_examples(objects: Sequence[Example], category: str, count: int = MOST) -> Spanning:
     """``count`` of ``objects`` of ``category`` that span the range of shape and texture scores.
 
     Greedy farthest points on the plane of (shape, texture), from the two ends of its diagonal on;
@@ -115,7 +87,7 @@ def spanning_examples(objects: Sequence[R], category: str, count: int = MOST) ->
     return Spanning(tuple(filled), note)
 
 
-def _spread(objects: Sequence[R], before: Sequence[R], count: int) -> list[R]:
+def _spread(objects: Sequence[Example], before: Sequence[Example], count: int) -> list[Example]:
     chosen, left = list(before), list(objects)
     while left and len(chosen) < count:
         if not chosen:
@@ -145,8 +117,8 @@ class Examples:
     objects: tuple[Example, ...]
     """All that may be chosen from."""
     count: int = MOST
-    """How many a category gets."""
-    _chosen: dict[str, Spanning[Example]] = field(
+    """Number of examples of a category."""
+    _chosen: dict[str, Spanning] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -158,8 +130,8 @@ class Examples:
                 "least one of each"
             )
 
-    def of(self, category: str) -> Spanning[Example]:
-        """Those for ``category``; see :func:`spanning_examples`."""
+    def of(self, category: str) -> Spanning:
+        """Return the examples for ``category``; see :func:`spanning_examples`."""
         key = category.casefold()
         if key not in self._chosen:
             self._chosen[key] = spanning_examples(self.objects, category, self.count)
@@ -167,7 +139,7 @@ class Examples:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What could not be as it should, of the categories that were asked for so far."""
+        """Notes on shortages, of the categories that were asked for so far."""
         return tuple(found.note for found in self._chosen.values() if found.note)
 
     @property

@@ -27,7 +27,7 @@ from scenewright.tools.vision.detection.labels import plain
 from scenewright.tools.vision.realism.object_views import LEAST_SIDE, VIEW_WORDS, View, view_of
 
 ORIGIN = "realism"
-"""Who paid for the answers, in the store."""
+"""Origin of the answers in the store."""
 _CONCURRENT = 8
 """Objects asked about at once."""
 _JOINT = "joint"

@@ -25,7 +25,7 @@ from scenewright.core.ports.vision import HIGHEST, LOWEST
 
 Aspect = Literal["shape", "texture", "joint"]
 ASPECTS: tuple[Aspect, Aspect, Aspect] = ("shape", "texture", "joint")
-"""What the columns of :meth:`Olip.forward` are."""
+"""Columns of :meth:`Olip.forward`."""
 
 
 class OlipConfig(BaseModel):
@@ -74,7 +74,7 @@ class Olip(nn.Module):
         self.branches = nn.ModuleList(_Branch(config, n) for n in outputs)
 
     def forward(self, full: torch.Tensor, crop: torch.Tensor) -> torch.Tensor:
-        """Realism from 1 to 5, float (n, 3): columns as :data:`ASPECTS`.
+        """Return the realism from 1 to 5, float (n, 3): columns as :data:`ASPECTS`.
 
         ``full`` and ``crop``: float (n, embedding), the encoder's features of the whole picture
         and of the object's crop, both with the object's category.

@@ -26,11 +26,11 @@ WEIGHTS = "model.safetensors"
 SPLIT = "split.json"
 """The pictures of its training by part: :class:`TrainedOn`."""
 REPORT = "report.json"
-"""How it was trained and how good it is; nothing hangs on it."""
+"""Report on training and accuracy; nothing depends on it."""
 
 
 class EncoderReference(BaseModel):
-    """Whose features the heads were trained on."""
+    """The encoder whose features the heads were trained on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -54,23 +54,23 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class SavedOlip:
-    """What a folder holds."""
+    """Content of a folder."""
 
     folder: Path
-    """Where it lies."""
+    """Its path."""
     model: Olip
     """In single precision, for inference, on the CPU."""
     encoder: str
     """Its encoder as :class:`~scenewright.tools.vision.realism.blip.BlipEncoder` takes it:
     an absolute folder or OWNER/NAME."""
     encoder_digest: str
-    """What the encoder's ``digest`` has to be: heads are worthless on other features."""
+    """Digest of the encoder's files: heads are worthless on other features."""
     fingerprint: str
     """SHA-256 (hex) of architecture, weights and the encoder's digest."""
     trained_on: TrainedOn | None = None
     """The pictures of its training; None if they were not recorded."""
     report: Mapping[str, Any] = field(default_factory=dict)
-    """How it was trained; empty without a report."""
+    """Report of the training; empty without one."""
 
 
 def save_olip(

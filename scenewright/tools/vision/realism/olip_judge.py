@@ -108,7 +108,7 @@ class OlipJudge:
                 raise JudgeError(f"{self.id}: {error}") from error
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        """One answer a fact, in order; facts of other kinds are unscored."""
+        """Return one answer a fact, in order; facts of other kinds are unscored."""
         started = time.perf_counter()
         answers: dict[str, Answer] = {}
         for fact in facts:

@@ -121,7 +121,7 @@ class OlipScorer:
     async def likeness(
         self, image: Image.Image, objects: Sequence[Detection], phrases: Sequence[str]
     ) -> Likenesses:
-        """Cosine of each phrase with the crop of each object, (phrases, objects).
+        """Return the cosine of each phrase with the crop of each object, (phrases, objects).
 
         Raises as :meth:`score`, and ``ValueError`` for a box that is no part of ``image``.
         """

@@ -55,7 +55,7 @@ def scored_objects(
 
 
 def box_area(item: Detection) -> float:
-    """Square pixels of the object's box."""
+    """Return the square pixels of the object's box."""
     left, top, right, bottom = item.box
     return max(0.0, right - left) * max(0.0, bottom - top)
 
@@ -63,7 +63,7 @@ def box_area(item: Detection) -> float:
 def image_realism(
     objects: Sequence[tuple[Detection, float | None]], most: int = SALIENT
 ) -> float | None:
-    """Mean score over the ``most`` largest objects; None if none of these was scored.
+    """Return the mean score over the ``most`` largest objects; None if none of these was scored.
 
     ``objects`` are pairs of an object and its score (any scale). An object without a score takes
     no other's place: what could not be judged must not make small things count.
@@ -143,12 +143,12 @@ def assign_objects(
 
 @dataclass(frozen=True, slots=True)
 class PictureRealism:
-    """How real the objects of one picture look, and what they say of all of it."""
+    """Realism of the objects of one picture, and of all of it by them."""
 
     objects: tuple[tuple[Detection, ObjectRealism], ...]
-    """What was scored, largest first."""
+    """Scored objects, largest first."""
     found: int
-    """What was detected, with what was left out: too small, too unsure, or without instances."""
+    """Number of detections, with those left out: too small, too unsure, or without instances."""
     most: int = SALIENT
     """So many of the largest objects speak for the picture."""
 

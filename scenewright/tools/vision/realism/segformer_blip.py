@@ -23,7 +23,7 @@ from transformers import (
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 ARCHITECTURE = "SegformerBlip"
-"""What ``config.json`` calls it."""
+"""Its name in ``config.json``."""
 GRID = 8
 """Tokens a side; one more tells of the whole picture."""
 _EPSILON = 1e-5
@@ -115,7 +115,7 @@ class SegformerBlip(BlipModel):  # type: ignore[misc]
         self.post_init()
 
     def multimodal(self, pooled: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
-        """Multimodal features, float (n, projection).
+        """Return the multimodal features, float (n, projection).
 
         ``pooled`` is the text encoder's state (n, hidden) after it attended to the picture,
         ``whole`` the picture's first token.
@@ -159,5 +159,5 @@ class SegformerBlip(BlipModel):  # type: ignore[misc]
 
 
 def width_of(config: SegformerConfig) -> int:
-    """Length of a token: mean and spread of every channel of every map."""
+    """Return the length of a token: mean and spread of every channel of every map."""
     return 2 * sum(int(size) for size in config.hidden_sizes)

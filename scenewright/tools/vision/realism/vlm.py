@@ -50,7 +50,7 @@ _EXAMPLE_FAULTS = ("none", "some slight ones", "several", "many", "nearly everyt
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """What a model is shown and asked."""
+    """View and question of an object."""
 
     few_shot: bool
     """Whether rated examples come before the object."""
@@ -93,11 +93,11 @@ class VlmScorer:
     chat: BaseChatModel
     """The language model; it must take images."""
     strategy: Strategy = STRATEGIES["zero-shot-img-base"]
-    """What it is shown and asked."""
+    """View and question of an object."""
     examples: Examples | None = None
-    """Where few-shot examples come from."""
+    """Source of few-shot examples."""
     preparation: ImagePreparation = field(default_factory=ImagePreparation)
-    """What is done to each view before it is sent."""
+    """Preparation of each view before it is sent."""
     concurrent: int = 8
     """Most calls under way at once."""
 
