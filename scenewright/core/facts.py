@@ -633,7 +633,7 @@ class CorrectedScores(FiniteModel):
     """Scores of one image corrected for the panel's measured errors, each in [0, 1].
 
     None where the score is undefined or the panel too near to guessing: see
-    :mod:`scenewright.agents.panel.intervals`.
+    :mod:`scenewright.agents.panel.corrections`.
     """
 
     objects: float | None = None

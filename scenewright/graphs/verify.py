@@ -29,7 +29,8 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 
 from scenewright.agents.panel.cascade import unsure_facts
-from scenewright.agents.panel.intervals import card_correction, score_intervals
+from scenewright.agents.panel.corrections import card_correction
+from scenewright.agents.panel.intervals import score_intervals
 from scenewright.agents.panel.panel import MissingMeans, next_wave, void_verdicts
 from scenewright.core.facts import (
     FACT_KINDS,

@@ -8,7 +8,7 @@ import pytest
 import typer
 from pydantic import ValidationError
 
-from scenewright import Budget, RunError, RunOptions, ScenewrightError, refine
+from scenewright import Budget, RunError, RunOptions, ScenewrightError, load_scene, refine
 from scenewright.cli.main import app
 from scenewright.config.options import PARTS, ImageOptions, LoopOptions, RepairOptions
 from scenewright.config.profiles import BUILT_IN, SettingsError
@@ -17,6 +17,7 @@ from scenewright.runs.options import RunArguments
 from scenewright.runs.plan import plan_run
 from scenewright.runs.studio import build_studio
 from scenewright.service.compat.openai_images.bodies import OpenAIExtension
+from scenewright.service.core.requests import run_arguments
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.mcp.arguments import RefineScene
 
@@ -129,3 +130,14 @@ async def test_a_wrong_argument_is_told(
 def test_all_errors_have_one_base() -> None:
     assert issubclass(RunError, ScenewrightError)
     assert issubclass(SettingsError, ScenewrightError)
+
+
+def test_a_request_of_the_service_replaces_the_options_of_its_profile() -> None:
+    wanted = {"weight_best": 0.1, "steps": 3, "repair": "region", "alpha": 0.2, "rounds": 5}
+    request = RefinementRequest.model_validate({"triplets": "red ball on table", **wanted})
+    stored = RefinementRequest.model_validate(request.model_dump(mode="json"))
+    whole = stored.model_copy(update={"scene": load_scene("red ball on table"), "triplets": None})
+    arguments = run_arguments(whole, Settings())
+    plan = plan_run(**arguments)
+    assert {name: getattr(plan.options, name) for name in wanted} == wanted
+    assert "weight_missing" not in request.model_dump(mode="json")

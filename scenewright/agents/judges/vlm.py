@@ -71,16 +71,20 @@ class PictureFeatures:
         Unchanged where the model does not accept them. ``alone`` gives the model's input of the
         image with one question, ``times`` is how many the ``inputs`` have.
         """
-        features = self._of(image, alone)
+        features = self._encoded(image, alone) if self.shared else None
         if features is None:
             return inputs
+        if times > 1:
+            # As of a batch.
+            row = {_POOLED: _repeat(features[_POOLED], times)}
+            if _DEEP in features:
+                row[_DEEP] = [_repeat(layer, times) for layer in features[_DEEP]]
+            features = type(features)(**row)
         rest = {k: v for k, v in inputs.items() if not k.startswith("pixel_")}
-        return {**rest, "mm_encoder_outputs": {"image": _repeated(features, times)}}
+        return {**rest, "mm_encoder_outputs": {"image": features}}
 
-    def _of(self, image: Image.Image, alone: Callable[[], Mapping[str, Any]]) -> Any | None:
+    def _encoded(self, image: Image.Image, alone: Callable[[], Mapping[str, Any]]) -> Any | None:
         """Return the features of an image, cached if possible; None if not shareable."""
-        if not self.shared:
-            return None
         key = hashlib.sha256(f"{image.mode}{image.size}".encode() + image.tobytes()).hexdigest()
         if key in self._features:
             self._features.move_to_end(key)
@@ -102,21 +106,11 @@ class PictureFeatures:
         return kept
 
 
-def _repeated(features: Any, times: int) -> Any:
-    """Return the features of a picture ``times`` times, as of a batch."""
-    if times == 1:
-        return features
-    row = {_POOLED: _in_a_row(features[_POOLED], times)}
-    if _DEEP in features:
-        row[_DEEP] = [_in_a_row(layer, times) for layer in features[_DEEP]]
-    return type(features)(**row)
-
-
-def _in_a_row(features: Any, times: int) -> Any:
+def _repeat(features: Any, times: int) -> Any:
     """Repeat a tensor along the first dimension, or a list."""
-    return (
-        torch.cat([features] * times) if isinstance(features, torch.Tensor) else [*features] * times
-    )
+    if isinstance(features, torch.Tensor):
+        return torch.cat([features] * times)
+    return [*features] * times
 
 
 Place = Literal["thinking", "leading", "answer"]

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, Self
 
@@ -158,17 +158,13 @@ class Agreement:
         rows = [self.by_kind.get(kind, self.weights) for kind in kinds]
         return np.array(rows).reshape(len(rows), len(self.weights))
 
-    def log_odds(self, probabilities: ArrayLike, kinds: Sequence[str]) -> Array:
-        """Return the pooled log-odds (nats) of facts of ``kinds``, (n,); NaN without answers.
+    def probabilities(self, probabilities: ArrayLike, kinds: Sequence[str]) -> Array:
+        """Return the pooled probabilities of facts of ``kinds``, (n,); NaN without answers.
 
         ``probabilities`` (n, n_judges) of the same judges.
         """
         odds = vote_log_odds(checked_probabilities(probabilities))
-        return weighted_means(odds, self.weights_of(kinds))
-
-    def probabilities(self, probabilities: ArrayLike, kinds: Sequence[str]) -> Array:
-        """Return the pooled probabilities; arguments as :meth:`log_odds`."""
-        return expit(self.log_odds(probabilities, kinds))
+        return expit(weighted_means(odds, self.weights_of(kinds)))
 
 
 def enough(probabilities: ArrayLike) -> bool:
@@ -199,19 +195,16 @@ def fit_agreement(
     if len(of_fact) != n or len(of_judge) != judges:
         raise ValueError("give one kind a fact and one family a judge")
     odds = vote_log_odds(said)
-    names = sorted(set(of_fact))
-    groups = np.array([names.index(kind) for kind in of_fact], np.intp)
+    names, groups = np.unique(of_fact, return_inverse=True)
     found = _fitted(odds, groups, of_judge, None)
     by_kind: dict[str, Array] = {}
     # Where all facts together promise no gain, one of their kinds would do so by chance.
-    for at, name in enumerate(names if len(names) > 1 and found.trust > 0.0 else ()):
-        mine = _fitted(odds[groups == at], np.zeros((groups == at).sum(), np.intp), of_judge, found)
-        if mine.trust > 0.0:
-            by_kind[name] = mine.weights
-    return Agreement(
-        found.weights, by_kind, found.loadings, found.clusters, found.explanations, found.gain,
-        found.trust, found.n_facts,
-    )  # fmt: skip
+    for at, name in enumerate(names.tolist() if len(names) > 1 and found.trust > 0.0 else ()):
+        rows = groups == at
+        own = _fitted(odds[rows], np.zeros(rows.sum(), np.intp), of_judge, found)
+        if own.trust > 0.0:
+            by_kind[name] = own.weights
+    return replace(found, by_kind=by_kind)
 
 
 def one_factor(correlation: Array, free: Mask | None = None) -> Array:

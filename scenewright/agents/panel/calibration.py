@@ -5,7 +5,7 @@ sensitivity and specificity of its votes, the temperature that calibrates its pr
 al., 2017, for yes/no answers), and its Brier score and expected calibration error without and with
 that temperature. For whole panels: weights of their judges
 (:mod:`scenewright.agents.panel.stacking`), and sensitivity and specificity of their verdicts, which
-correct a score for the panel's errors (:mod:`scenewright.agents.panel.intervals`).
+correct a score for the panel's errors (:mod:`scenewright.agents.panel.corrections`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scenewright.agents.panel.aggregation import (
     expit,
 )
 from scenewright.agents.panel.agreement import JudgeWeights, judge_weights
-from scenewright.agents.panel.answer_arrays import answer_arrays
+from scenewright.agents.panel.answer_arrays import answer_arrays, answer_table
 from scenewright.agents.panel.guarantee import CascadeGuarantee, LabelledVerdicts, guarantee_of
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import (
@@ -68,7 +68,7 @@ class LabelledAnswer:
     holds: bool
     """True label of the fact."""
     probability: float | None
-    """The judge's P(the fact holds): 0 or 1 for a bare vote, None for an unusable answer."""
+    """The judge's P(the fact holds): 0 or 1 for a vote, None for an unusable answer."""
     vote: bool | None = None
     """Its choice, for a panel that counts votes; None: yes above probability ½."""
     asked: tuple[Fact, Answer] | None = None
@@ -84,26 +84,21 @@ class LabelledAnswer:
         return cls(image, fact.id, fact.kind, answer.judge_id, holds, said, voted, (fact, answer))
 
     @property
-    def ballot(self) -> tuple[Fact, Answer]:
+    def fact_and_answer(self) -> tuple[Fact, Answer]:
         """Fact and answer, derived from probability and vote if missing."""
         if self.asked is not None:
             return self.asked
         fact = Fact(id=self.fact_id, kind=self.kind, subject="", statement="", question="")
         if self.probability is None:
-            (answer,) = unscored(self.judge_id, (fact,), "no usable answer")
-            return fact, answer
+            return fact, unscored(self.judge_id, (fact,), "no usable answer")[0]
+        voted = self.probability > 0.5 if self.vote is None else self.vote
         answer = Answer(
             fact_id=fact.id,
             judge_id=self.judge_id,
-            state="yes" if self.voted else "no",
+            state="yes" if voted else "no",
             probability=self.probability,
         )
         return fact, answer
-
-    @property
-    def voted(self) -> bool:
-        """Choice of a usable answer."""
-        return (self.probability or 0.0) > 0.5 if self.vote is None else self.vote
 
 
 def fit_temperature(probabilities: ArrayLike, labels: ArrayLike) -> float:
@@ -198,50 +193,53 @@ class _Table:
     """Labelled answers as arrays: facts of all images are rows, judges are columns."""
 
     def __init__(self, labelled: Iterable[LabelledAnswer], judges: Sequence[str]) -> None:
-        column = {judge: at for at, judge in enumerate(judges)}
-        found: dict[tuple[str, str], tuple[FactKind, bool]] = {}
-        given: dict[tuple[str, str], dict[int, LabelledAnswer]] = defaultdict(dict)
+        labels: dict[tuple[str, str], tuple[FactKind, bool]] = {}
+        by_judge: dict[tuple[str, str], dict[str, LabelledAnswer]] = defaultdict(dict)
         for answer in labelled:
             if answer.kind not in FACT_KINDS:
                 continue
             key = (answer.image, answer.fact_id)
-            if answer.judge_id not in column:
+            label = (answer.kind, answer.holds)
+            if answer.judge_id not in judges:
                 raise CalibrationError(
                     f"an answer by {answer.judge_id}, which is not among the judges"
                 )
-            if found.setdefault(key, (answer.kind, answer.holds)) != (answer.kind, answer.holds):
+            if labels.setdefault(key, label) != label:
                 raise CalibrationError(f"{answer.fact_id} of {answer.image} is labelled two ways")
-            if column[answer.judge_id] in given[key]:
+            if answer.judge_id in by_judge[key]:
                 raise CalibrationError(
                     f"{answer.judge_id} answered {answer.fact_id} of {answer.image} twice"
                 )
-            given[key][column[answer.judge_id]] = answer
-        if not found:
+            by_judge[key][answer.judge_id] = answer
+        if not labels:
             raise CalibrationError("no labelled answers: nothing can be measured")
         self.judges = tuple(judges)
-        self.kinds = np.array([kind for kind, _ in found.values()])
-        self.truth = np.array([holds for _, holds in found.values()])
-        self.forms = np.array([form_of(next(iter(given[key].values())).ballot[0]) for key in found])
+        self.kinds = np.array([kind for kind, _ in labels.values()])
+        self.truth = np.array([holds for _, holds in labels.values()])
         self.images: dict[str, list[int]] = defaultdict(list)
-        self.said = np.full((len(found), len(judges)), np.nan)
-        self.votes = self.said.copy()
         self.unscored = dict.fromkeys(judges, 0)
         self.facts: dict[int, Fact] = {}
         self.answers: dict[str, dict[str, Answer]] = {judge: {} for judge in judges}
-        for row, key in enumerate(found):
+        forms: list[str] = []
+        for row, (key, answers) in enumerate(by_judge.items()):
             self.images[key[0]].append(row)
-            for at, answer in given[key].items():
-                if answer.probability is None:
-                    self.unscored[answer.judge_id] += 1
+            forms.append(form_of(next(iter(answers.values())).fact_and_answer[0]))
+            for judge, labelled_answer in answers.items():
+                fact, given = labelled_answer.fact_and_answer
+                if labelled_answer.probability is None:
+                    self.unscored[judge] += 1
                     continue
-                self.said[row, at], self.votes[row, at] = answer.probability, answer.voted
-                fact, said = answer.ballot
                 self.facts[row] = fact.model_copy(update={"id": str(row)})
-                self.answers[answer.judge_id][str(row)] = said
-        self.pictures = np.empty(len(found), np.intp)
+                self.answers[judge][str(row)] = given
+        self.forms = np.array(forms)
+        self.values, self.votes = answer_table(list(map(str, range(len(labels)))), self.answers)
+        self.pictures = np.empty(len(labels), np.intp)
         for number, rows in enumerate(self.images.values()):
             self.pictures[rows] = number
-        checked_probabilities(self.said)
+
+    def columns(self, ids: Sequence[str]) -> Array:
+        """Return the probabilities of some judges, (n_facts, len(ids))."""
+        return self.values[:, [self.judges.index(judge) for judge in ids]]
 
     def rows(self, group: Group) -> Mask:
         """Return the mask of the facts of a kind."""
@@ -250,67 +248,62 @@ class _Table:
 
     def judge(self, judge: str, fingerprint: str) -> JudgeCalibration:
         """Return the calibration of one judge."""
-        said = self.said[:, self.judges.index(judge)]
-        known = ~np.isnan(said)
+        known = ~np.isnan(self.columns((judge,))[:, 0])
         if not known.any():
             raise CalibrationError(f"no usable labelled answer by {judge}: it cannot be measured")
         forms = {}
         for form in sorted(set(self.forms.tolist())):
-            mine = self.forms == form
+            rows = self.forms == form
             # The only form of its kind is the kind.
-            if not (mine == (self.kinds == form.partition("/")[0])).all():
-                forms[form] = self._measured(judge, known & mine)
+            if not (rows == (self.kinds == form.partition("/")[0])).all():
+                forms[form] = self._rates_of(judge, known & rows)
         return JudgeCalibration(
             judge_id=judge,
             fingerprint=fingerprint,
             n_unscored=self.unscored[judge],
-            kinds={group: self._measured(judge, known & self.rows(group)) for group in GROUPS},
+            kinds={group: self._rates_of(judge, known & self.rows(group)) for group in GROUPS},
             forms={form: rates for form, rates in forms.items() if rates.enough},
         )
 
-    def _measured(self, judge: str, rows: Mask) -> JudgeRates:
+    def _rates_of(self, judge: str, rows: Mask) -> JudgeRates:
         """Return one judge's rates on some rows, all answered."""
         column = self.judges.index(judge)
-        truth, mine = self.truth[rows].astype(np.float64), self.said[rows, column]
-        voted = self.votes[rows, column] == 1.0
-        t = fit_temperature(mine, truth) if len(mine) else 1.0
+        truth, given = self.truth[rows].astype(np.float64), self.values[rows, column]
+        temperature = fit_temperature(given, truth) if len(given) else 1.0
         errors: dict[str, float | None] = {}
-        for name, values in (("", mine), ("_scaled", temper(mine, t))):
-            there = bool(len(mine))
-            errors[f"brier{name}"] = brier_score(values, truth) if there else None
-            errors[f"ece{name}"] = expected_calibration_error(values, truth) if there else None
-        rates = _rates(self.truth[rows], voted).model_dump()
-        return JudgeRates.model_validate({**rates, "temperature": t, **errors})
+        for name, values in (("", given), ("_scaled", temper(given, temperature))):
+            some = len(given) > 0
+            errors[f"brier{name}"] = brier_score(values, truth) if some else None
+            errors[f"ece{name}"] = expected_calibration_error(values, truth) if some else None
+        rates = _rates(self.truth[rows], self.votes[rows, column] == 1.0).model_dump()
+        return JudgeRates.model_validate({**rates, "temperature": temperature, **errors})
 
     def stack(self, ids: tuple[str, ...]) -> PanelStack | None:
         """Return the weights of some judges; None where no answered fact holds, or all do."""
-        said = self.said[:, [self.judges.index(judge) for judge in ids]]
-        answered = ~np.isnan(said).all(1)
-        if len(set(self.truth[answered].tolist())) < 2:
+        values = self.columns(ids)
+        if len(set(self.truth[~np.isnan(values).all(1)].tolist())) < 2:
             return None
-        return fit_stack(said, self.truth, self.kinds.tolist(), ids, self.pictures)
+        return fit_stack(values, self.truth, self.kinds.tolist(), ids, self.pictures)
 
     def agreement(self, ids: tuple[str, ...]) -> JudgeWeights | None:
         """Return the weights of some judges by their agreement; None with too few answers."""
-        said = self.said[:, [self.judges.index(judge) for judge in ids]]
-        return judge_weights(ids, said, self.kinds.tolist())
+        return judge_weights(ids, self.columns(ids), self.kinds.tolist())
 
     def verdicts(self, ids: tuple[str, ...], panel: Panel) -> tuple[Mask, Array]:
         """Return whether each fact holds by some columns, and its lead, image by image.
 
         The lead is NaN where too few judges answered.
         """
-        found = np.zeros(len(self.truth), bool)
+        holds = np.zeros(len(self.truth), bool)
         leads = np.full(len(self.truth), np.nan)
         table = {judge: self.answers[judge] for judge in ids}
         for rows in self.images.values():
             there = [row for row in rows if row in self.facts]
             pooled = panel.pool(answer_arrays([self.facts[row] for row in there], table))
-            found[there] = pooled.holds
+            holds[there] = pooled.holds
             leads[there] = pooled.two_way_probabilities
-        columns = [self.judges.index(judge) for judge in ids]
-        few = (~np.isnan(self.said[:, columns])).sum(1) < panel.quorum
-        return found, np.where(few, np.nan, leads)
+        few = (~np.isnan(self.columns(ids))).sum(1) < panel.quorum
+        return holds, np.where(few, np.nan, leads)
 
     def cascade(self, spec: CascadeSpec, risk: float, panel: Panel) -> CascadeGuarantee:
         """Return the bounds of a cascade."""
@@ -326,19 +319,15 @@ class _Table:
 
     def panel(self, ids: tuple[str, ...], panel: Panel) -> PanelCalibration:
         """Return the rates of the joint verdicts of some judges."""
-        found, lead = self.verdicts(ids, panel)
-        answered = ~np.isnan(lead)
-        kinds_of: dict[Group, Rates] = {}
-        for group in GROUPS:
-            rows_of = answered & self.rows(group)
-            kinds_of[group] = _rates(self.truth[rows_of], found[rows_of])
+        holds, lead = self.verdicts(ids, panel)
+        rows = {group: self.rows(group) & ~np.isnan(lead) for group in GROUPS}
         return PanelCalibration(
             judges=ids,
             aggregation=panel.aggregation,
             quorum=panel.quorum,
             threshold=panel.threshold,
             choices="pooled",
-            kinds=kinds_of,
+            kinds={group: _rates(self.truth[some], holds[some]) for group, some in rows.items()},
         )
 
 

@@ -75,6 +75,8 @@ class Extension(RunOptions):
 
         ``more`` are further fields of the request. Raises ``Unprocessable``.
         """
+        # A door's own field goes before the extension's, where it is given.
+        more = {name: value for name, value in more.items() if value is not None}
         own = set(RefinementRequest.model_fields) & set(type(self).model_fields) - set(more)
         asked = RefinementRequest(
             text=None if self.has_scene else prompt,

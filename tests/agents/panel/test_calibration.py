@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scenewright.agents.panel.aggregation import calibrated_log_odds, expit
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate, fit_temperature
-from scenewright.agents.panel.intervals import card_correction, corrected_scores, rogan_gladen
+from scenewright.agents.panel.corrections import card_correction, corrected_scores, rogan_gladen
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import (
     HOTTEST,

@@ -12,11 +12,11 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import transformers
@@ -54,26 +54,13 @@ from scenewright.providers.device_gate import Stop
 from scenewright.providers.judge_calls import spread
 
 
-@dataclass(frozen=True, slots=True)
-class LocalAnswer:
+class LocalAnswer(NamedTuple):
     """A model's answer to one question."""
 
-    answer: Mapping[str, Any] | None = None
-    """The answer in System One's form; None: see ``reason``."""
-    reason: str = ""
-    """Why there is no answer."""
+    decided: Decided
+    """Probabilities of its options."""
     tokens: int = 0
     """Tokens of its prompt, those of the picture included."""
-    mass: float | None = None
-    """Joint probability of all labels; None: a decision head, which has no other answers."""
-
-    def decided(self, question: Question) -> Decided:
-        """Return the probabilities of the options of ``question``."""
-        if self.answer is None:
-            return Decided(reason=self.reason)
-        # Converted to a server's reply text, so that both are read the same way.
-        answer = parse_json(json.dumps(self.answer))
-        return weighed(decide(question, answer), self.mass)
 
 
 class DecisionModel:
@@ -137,31 +124,30 @@ class DecisionModel:
         result. Each pass is computed in a ``turn``.
         """
         found: dict[str, LocalAnswer] = {}
-        asked: dict[str, dict[str, Any]] = {}
+        asked: dict[str, Question] = {}
         for question in questions:
-            reason = self._problem(question)
-            if reason:
-                found[question.name] = LocalAnswer(reason=reason)
+            if reason := self._problem(question):
+                found[question.name] = LocalAnswer(Decided(reason=reason))
             else:
-                asked[question.name] = put(question)
+                asked[question.name] = question
         if not asked:
             return found
+        wired = {name: put(question) for name, question in asked.items()}
         digest = hashlib.sha256(image.tobytes()).hexdigest()
-        name = picture_name(digest, json.dumps(asked, ensure_ascii=False))
-        request = {"state": name, "assets": {name: image}, "questions": asked}
+        name = picture_name(digest, json.dumps(wired, ensure_ascii=False))
+        request = {"state": name, "assets": {name: image}, "questions": wired}
         for inputs, group in self._pipeline.preprocess(request)["prompts"]:
             if stopped():
                 break
             with turn(), on_device(self.model, self._pipeline.device, self._waits):
-                found |= self._answers(image, inputs, group)
+                found |= self._answers(image, inputs, group, asked)
         return found
 
     def _problem(self, question: Question) -> str:
         """Return why ``question`` cannot be asked; empty if it can."""
-        config = self._pipeline.decision_config
         yes_no = question.kind == "yes_no"
-        kind = "noul" if yes_no else question.kind
-        labels = config.labels.get(kind) or (("Yes", "No") if yes_no else tuple(ascii_uppercase))
+        labels = self._pipeline.decision_config.labels.get("noul" if yes_no else question.kind)
+        labels = labels or (("Yes", "No") if yes_no else tuple(ascii_uppercase))
         count = len(question.options)
         if count > len(labels):
             return f"{count} options: this model tells at most {len(labels)} apart"
@@ -173,10 +159,16 @@ class DecisionModel:
         return ""
 
     def _answers(
-        self, image: Image.Image, inputs: dict[str, Any], group: Sequence[Any]
+        self,
+        image: Image.Image,
+        inputs: dict[str, Any],
+        group: Sequence[Any],
+        asked: Mapping[str, Question],
     ) -> dict[str, LocalAnswer]:
         """Return the answers to the questions of one prompt."""
         tokens = spread(int(inputs["input_ids"].shape[-1]), len(group))
+        # The next-token logits, one row a question; a decision head has no other answers.
+        logits: list[torch.Tensor] = []
         if not self._head:
             device, given = self._pipeline.device, inputs
             with torch.inference_mode():
@@ -185,8 +177,6 @@ class DecisionModel:
                     image,
                     lambda: {k: v.to(device) for k, v in given.items() if hasattr(v, "to")},
                 )
-        # The next-token logits, one row a question.
-        logits: list[torch.Tensor] = []
 
         def see(_module: Any, _args: Any, output: Any) -> None:
             if not self._head:
@@ -198,13 +188,14 @@ class DecisionModel:
         finally:
             handle.remove()
         answers = self._pipeline.postprocess(scored)
-        found = {}
+        found: dict[str, LocalAnswer] = {}
         for at, one in enumerate(group):
-            mass = None
+            # Converted to a server's reply text, so that both are read the same way.
+            decided = decide(asked[one.name], parse_json(json.dumps(answers[one.name])))
             if not self._head:
                 ids = self._pipeline.label_token_ids(tuple(one.labels))
-                mass = float(logits[at].float().softmax(-1)[ids].sum())
-            found[one.name] = LocalAnswer(answers[one.name], tokens=tokens[at], mass=mass)
+                decided = weighed(decided, float(logits[at].float().softmax(-1)[ids].sum()))
+            found[one.name] = LocalAnswer(decided, tokens[at])
         return found
 
 
@@ -272,17 +263,14 @@ class LocalDecisionJudge(LocalJudge):
             # One order of the options.
             1,
         )
-        told = model.ask(image, sheet.questions, stop.is_set, lambda: self._gate.turn(stop))
-        given = [told.get(question.name, _CANCELLED) for question in sheet.questions]
-        decided = [
-            one.decided(question) for one, question in zip(given, sheet.questions, strict=True)
-        ]
-        read = iter(zip(fact_parts(decided, sheet), given, strict=True))
+        turn = partial(self._gate.turn, stop)
+        told = model.ask(image, sheet.questions, stop.is_set, turn)
+        cancelled = LocalAnswer(Decided(reason="cancelled"))
+        answers = [told.get(question.name, cancelled) for question in sheet.questions]
+        parts = fact_parts([answer.decided for answer in answers], sheet)
+        read = zip(parts, (answer.tokens for answer in answers), strict=True)
         found = []
         for problem in problems:
-            part, one = (FactReading(reason=problem), LocalAnswer()) if problem else next(read)
-            found.append((part, {"tokens_in": one.tokens, "prompt_id": prompt}))
+            part, tokens = (FactReading(reason=problem), 0) if problem else next(read)
+            found.append((part, {"tokens_in": tokens, "prompt_id": prompt}))
         return found
-
-
-_CANCELLED = LocalAnswer(reason="cancelled")

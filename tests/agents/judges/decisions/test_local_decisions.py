@@ -134,7 +134,7 @@ def test_what_stands_in_a_question_is_text(folder: Path, text: str) -> None:
     fact = Fact(id="o", kind="object", subject="x", statement="x", question=f"Is there {text}?")
     plain = fact.model_copy(update={"question": "Is there it?"})
     found = model.ask(picture(), sheet_of([fact, plain]).questions)
-    assert [one.reason for one in found.values()] == ["", ""]
+    assert [one.decided.reason for one in found.values()] == ["", ""]
     grown = found["f1"].tokens - found["f2"].tokens
     # A token a character, and no picture or control token among them.
     assert grown == len(" ".join(text.split())) - len("it")
@@ -148,8 +148,8 @@ async def test_options_beyond_the_labels_are_unscored_alone(
     assert more.reason == "27 options: this model tells at most 26 apart"
     known = embedded._model or await embedded.load() or embedded._model
     found = known.ask(picture(), sheet_of([choice(9), choice(8)]).questions)
-    assert found["f1"].reason == "9 options: this model tells at most 8 apart"
-    assert found["f2"].answer is not None
+    assert found["f1"].decided.reason == "9 options: this model tells at most 8 apart"
+    assert found["f2"].decided.shares is not None
 
 
 async def test_options_that_read_alike_are_unscored_alone(judge: LocalDecisionJudge) -> None:
@@ -174,8 +174,7 @@ async def test_an_answer_in_another_form_is_none(tmp_path: Path) -> None:
     model = DecisionModel(folder, CPU)
     (question,) = sheet_of([facts_of(scene())[0]]).questions
     whole = model.ask(picture(), [question])["f1"]
-    assert whole.mass is not None
-    assert 0 < whole.mass < 1
+    assert whole.decided.shares is not None
     judge = LocalDecisionJudge(folder, name="tiny", device="cpu")
     await judge.load()
     head = judge._model.model.lm_head
