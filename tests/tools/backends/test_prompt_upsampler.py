@@ -191,7 +191,7 @@ async def test_what_does_not_fit_is_told_before_weights_are_read(
     def assembled(*given: Any) -> None:
         pytest.fail("the weights were read")
 
-    monkeypatch.setattr("scenewright.tools.backends.pipeline.assembled", assembled)
+    monkeypatch.setattr("scenewright.tools.backends.pipeline.assemble_pipeline", assembled)
     of_another = shutil.copytree(upsampler, tmp_path / "another")
     config = json.loads((of_another / "config.json").read_text())
     (of_another / "config.json").write_text(json.dumps(config | {"architectures": ["Qwen3Model"]}))
