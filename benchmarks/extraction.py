@@ -51,13 +51,13 @@ from scenewright.runs.model_factory.extractors import MINIATURE
 from scenewright.runs.model_factory.local_models import detector_of
 from scenewright.runs.model_factory.profiles import build_judge
 from scenewright.tools.vision.detection.boxes import iou
-from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
 from scenewright.tools.vision.extraction.judged_readers import (
     JudgedAttributes,
     JudgedRelations,
     JudgedVerifier,
 )
 from scenewright.tools.vision.extraction.one_stage import OneStageExtractor
+from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel
 from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 from scenewright.tools.vision.extraction.world import miniature_world
 

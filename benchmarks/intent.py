@@ -60,7 +60,7 @@ from scenewright.evals.datasets import prompt_sets
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.runs.model_factory.profiles import composer_of
 from scenewright.runs.plan import with_exclusions
-from scenewright.tools.backends.prompts import reader_for
+from scenewright.tools.backends.prompts import find_prompt_reader
 
 PROFILES = {"sdxl": True, "flux2-klein": False}
 """Profiles, and whether their image models take a negative prompt."""
@@ -135,7 +135,7 @@ class Sender:
         if composed:
             profile = profile.model_copy(update={"composer": "sentences"})
         self._profile, self._negative = profile, PROFILES[name]
-        self._composer = composer_of(profile, room=reader_for(profile.backend.model).room)
+        self._composer = composer_of(profile, room=find_prompt_reader(profile.backend.model).room)
 
     async def send(self, scene: SceneGraph) -> Sent:
         """Return what is sent of ``scene``."""

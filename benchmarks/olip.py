@@ -55,7 +55,8 @@ from scenewright.evals.studies.olip.training import TITLES, VARIANTS, Ablation, 
 from scenewright.evals.studies.olip.training import markdown as ablation_table
 from scenewright.miniature.damage import sample_graded
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
-from scenewright.tools.vision.realism.olip import BlipEncoder, OlipConfig
+from scenewright.tools.vision.realism.blip import BlipEncoder
+from scenewright.tools.vision.realism.olip import OlipConfig
 from scenewright.tools.vision.realism.olip_training import TrainingOptions, predict
 
 SEED = "benchmark of olip"

@@ -27,20 +27,19 @@ from typing import Any
 from benchmarks._harness import benchmark, micro, spread
 from benchmarks.extraction import aligned, holds
 from scenewright.core.ports.judge import Judge
+from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.scene import SceneGraph
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
-from scenewright.miniature.world import COLORS, KINDS, PREDICATES, can_hold
 from scenewright.runs.model_factory.profiles import build_judge
-from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser, Vocabulary
+from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser
+from scenewright.tools.vision.extraction.world import miniature_world
 
 PAINTINGS = 100
 QUICK = 6
 JUDGES = ("judge-a", "judge-b")
 FACTS = ("things", "attributes", "relations")
-WORDS = Vocabulary(
-    tuple(KINDS), {"color": tuple(COLORS)}, tuple(p for p in PREDICATES if p != "near"), can_hold
-)
+WORLD = miniature_world().model_copy(update={"options": DEFAULT})
 
 
 def paintings(n: int) -> list[Painting]:
@@ -81,7 +80,7 @@ def counted(said: SceneGraph, painting: Painting) -> tuple[tuple[int, int, int],
 
 async def read(judges: Sequence[Judge], pictures: Sequence[Painting]) -> list[Any]:
     """Return the counts of each painting."""
-    parser = JudgedPictureParser(judges, WORDS)
+    parser = JudgedPictureParser(judges, WORLD)
     return [counted(await parser.parse(one.image), one) for one in pictures]
 
 

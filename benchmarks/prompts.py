@@ -41,7 +41,7 @@ from scenewright.core.scene import Attributes, SceneGraph
 from scenewright.core.vocabulary import holds_with
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.dsg import load as load_dsg
-from scenewright.tools.backends.prompts import reader_for
+from scenewright.tools.backends.prompts import find_prompt_reader
 
 SDXL = "stabilityai/stable-diffusion-xl-base-1.0"
 QUICK = 250
@@ -210,7 +210,7 @@ def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     beside = DATA / "sg2im"
     for file in sorted(beside.glob("*.json")) if beside.is_dir() else ():
         scenes += [scene for scene in load_scenes(file) if scene]
-    reader = reader_for(SDXL)
+    reader = find_prompt_reader(SDXL)
     for composer in (SentenceComposer(), TripletComposer(), GridComposer()):
         prompts = composed(composer, scenes)
         tokens = [reader.tokens(prompt) for prompt in prompts]

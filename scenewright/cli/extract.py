@@ -78,7 +78,7 @@ def extract(
     from scenewright.core.images import ImageError, load_image
     from scenewright.core.ports.vision import ExtractionError
     from scenewright.runs.model_factory.extractors import extractor_of
-    from scenewright.tools.vision.extraction.overlay import drawn
+    from scenewright.tools.vision.extraction.overlay import draw_extraction
 
     names = options.label_names(labels)
     if to is not None and out is None:
@@ -128,7 +128,7 @@ def extract(
     for path, picture, found in read if show is not None else ():
         assert show is not None
         place = show / f"{path.stem}.png" if len(images) > 1 else show
-        write_file(place, drawn(picture, found).save, ".png or .jpg file")
+        write_file(place, draw_extraction(picture, found).save, ".png or .jpg file")
     return Exit.FAILED if failed else Exit.OK
 
 

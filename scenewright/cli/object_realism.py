@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scenewright.evals.human_ratings.rated_objects import RatedObject
     from scenewright.evals.studies.olip.evaluation import Evaluation
     from scenewright.evals.studies.olip.training import Prepared
-    from scenewright.tools.vision.realism.olip import BlipEncoder
+    from scenewright.tools.vision.realism.blip import BlipEncoder
     from scenewright.tools.vision.realism.olip_training import Epoch
     from scenewright.tools.vision.realism.pictures import PictureRealism
 
@@ -397,7 +397,7 @@ def open_encoder(name: str, device: str) -> BlipEncoder:
     """Return the frozen BLIP of ``--encoder``."""
     from scenewright.core.ports.vision import RealismError
     from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
-    from scenewright.tools.vision.realism.olip import BlipEncoder
+    from scenewright.tools.vision.realism.blip import BlipEncoder
 
     if name != "miniature":
         return BlipEncoder(name, device=device)

@@ -181,8 +181,9 @@ def image_scene(
     from scenewright.providers.retry import CallError
     from scenewright.runs.model_factory import profiles
     from scenewright.runs.reading import chat_that_reads
-    from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser, Vocabulary
+    from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser
     from scenewright.tools.vision.extraction.one_stage import PictureParser, sampling_of
+    from scenewright.tools.vision.extraction.world import miniature_world
 
     if reader is not None and reader not in IMAGE_READERS:
         raise SettingsError(f"--with {reader!r}: for an image use {' or '.join(IMAGE_READERS)}")
@@ -203,14 +204,8 @@ def image_scene(
             return run_async(PictureParser(chat).parse(picture, detections))
         if boxes is not None:
             raise SceneError("--boxes is for a language model: add --with llm, or leave it out")
-        from scenewright.miniature.world import COLORS, KINDS, PREDICATES, can_hold
-
         judges = [profiles.build_judge(judge, settings=known) for judge in chosen.judges]
-        # Near says little beside a direction, and judges would confirm both.
-        predicates = tuple(p for p in PREDICATES if p != "near")
-        colors = {"color": tuple(COLORS)}
-        words = Vocabulary(tuple(KINDS), colors, predicates, can_hold, "miniature")
-        parser = JudgedPictureParser(judges, words, Panel.of(chosen, judges))
+        parser = JudgedPictureParser(judges, miniature_world(), Panel.of(chosen, judges))
         found = run_async(parser.read(picture))
     except (CallError, RequestError, ReplyError) as error:
         if debugging():

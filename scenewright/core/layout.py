@@ -376,17 +376,3 @@ def crop_around(
     if (right - left) * (bottom - top) > WORTH * mask.width * mask.height:
         return None
     return left, top, right, bottom
-
-
-def drawn_size(
-    box: tuple[int, int, int, int], scale: float, multiple: int, usual: tuple[int, int]
-) -> tuple[int, int]:
-    """Return the width and height in which a crop is drawn, ``scale`` times those of ``box``.
-
-    No side grows beyond that of ``usual``, the size that the model draws by itself, and the shape
-    stays but for rounding to ``multiple``.
-    """
-    wide, high = box[2] - box[0], box[3] - box[1]
-    scale = max(1.0, min(scale, usual[0] / wide, usual[1] / high))
-    width, height = (max(side, round(side * scale / multiple) * multiple) for side in (wide, high))
-    return width, height

@@ -27,9 +27,10 @@ from scenewright.mock_providers.sheets import Question
 from scenewright.mock_providers.wire import ModelRequest, ScriptedReply, Turns
 from scenewright.prompts import load_prompt
 from scenewright.runs.model_factory.profiles import build_judge
-from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel, JudgedPictureParser
+from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser
 from scenewright.tools.vision.extraction.judged_readers import JudgedRelations
-from scenewright.tools.vision.extraction.pairs import Boxed, nearest_pairs
+from scenewright.tools.vision.extraction.pairs import PlacedObject, nearest_pairs
+from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel
 from scenewright.tools.vision.extraction.world import miniature_world
 
 Triple = tuple[str, str, str]
@@ -38,12 +39,12 @@ Triple = tuple[str, str, str]
 _BOXED = re.compile(r'"((?:[^"\\]|\\.)+:\[[-+\d., ]+\])"')
 
 
-def boxed_in(text: str) -> list[Boxed]:
+def boxed_in(text: str) -> list[PlacedObject]:
     """Return the objects that ``text`` lists, each id once.
 
     ``text`` lists JSON strings ``"name.1:[xmin, ymin, xmax, ymax]"``.
     """
-    found: dict[str, Boxed] = {}
+    found: dict[str, PlacedObject] = {}
     for match in _BOXED.finditer(text):
         try:
             entry: str = json.loads(f'"{match[1]}"')
@@ -53,11 +54,13 @@ def boxed_in(text: str) -> list[Boxed]:
             continue
         if len(values) == 4 and id_:
             box = (float(values[0]), float(values[1]), float(values[2]), float(values[3]))
-            found.setdefault(id_, Boxed(id_, split_id(id_)[0], box))
+            found.setdefault(id_, PlacedObject(id_, split_id(id_)[0], box))
     return list(found.values())
 
 
-async def relations_of(name: str, picture: Picture, objects: Sequence[Boxed]) -> list[Triple]:
+async def relations_of(
+    name: str, picture: Picture, objects: Sequence[PlacedObject]
+) -> list[Triple]:
     """Return the relations that the model ``name`` finds between ``objects``, at most one a pair.
 
     Raises ``Problem`` if the model fails.
@@ -85,7 +88,7 @@ async def relations_of(name: str, picture: Picture, objects: Sequence[Boxed]) ->
     )
 
 
-def _hashed(name: str, picture: Picture, objects: Sequence[Boxed]) -> list[Triple]:
+def _hashed(name: str, picture: Picture, objects: Sequence[PlacedObject]) -> list[Triple]:
     """Return a predicate, or none, for each near pair from a hash of picture and names."""
     options = dict(zip("ABCDEFGH", (*PREDICATES[:6], NO_RELATION), strict=False))
     found = []
@@ -97,11 +100,10 @@ def _hashed(name: str, picture: Picture, objects: Sequence[Boxed]) -> list[Tripl
 
 
 _WORLD = miniature_world()
-_WORDS = _WORLD.vocabulary
-KINDS, PREDICATES = _WORDS.kinds, _WORDS.predicates
+KINDS, PREDICATES = _WORLD.kinds, _WORLD.predicates
 """Class labels that the mock's models know, and predicates that they are asked for in a picture
 without boxes."""
-COLORS = _WORDS.attributes["color"]
+COLORS = _WORLD.attributes["color"]
 """Values of ``color`` that they know."""
 GRAPH_TOOL = load_prompt("parse_image").tool
 RELATIONS_TOOL = load_prompt("parse_image_boxes").tool
@@ -141,7 +143,7 @@ async def _whole(name: str, picture: Picture) -> SceneGraph:
     try:
         judge = await asyncio.to_thread(build_judge, f"local:miniature/{name}")
         image = await asyncio.to_thread(picture.decoded)
-        return await JudgedPictureParser([judge], _WORDS).parse(image)
+        return await JudgedPictureParser([judge], _WORLD).parse(image)
     except (JudgeError, SceneError) as error:
         raise Problem("server", 500, str(error)) from error
 

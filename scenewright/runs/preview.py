@@ -116,7 +116,7 @@ async def preview_of(plan: RunPlan) -> RunPreview:
     these cannot.
     """
     profile, scene = plan.profile, plan.scene
-    from scenewright.tools.backends.prompts import PromptReader, reader_for
+    from scenewright.tools.backends.prompts import PromptReader, find_prompt_reader
 
     if plan.unread is not None and plan.unread.problem:
         raise CaptionError(plan.unread.problem)
@@ -125,7 +125,7 @@ async def preview_of(plan: RunPlan) -> RunPreview:
     features = abilities if isinstance(abilities, BackendFeatures) else None
     if profile.backend.kind == LOCAL_BACKEND:
         folder = backend_folder(profile.backend.model)
-        reader = reader_for(str(folder) if folder.is_dir() else profile.backend.model)
+        reader = find_prompt_reader(str(folder) if folder.is_dir() else profile.backend.model)
     else:
         reader = PromptReader((), None if features is None else features.prompt_tokens)
     told, messages = await _prompt(plan, reader, abilities.languages if abilities else ("en",))

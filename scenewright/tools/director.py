@@ -1,13 +1,10 @@
-"""What a tool gives back: short JSON, perhaps a small picture, or an error in words.
+"""Arguments and replies of the director's tools: short JSON, a small picture, or an error.
 
 Tools are plain asynchronous functions with a pydantic model as their argument. Whoever offers
 them to a language model, as LangChain tools or over MCP, puts the parts together here.
 
-Drawing: the arguments of the tools that make a new picture of the whole scene.
-
-Looking closer: a part of a picture, enlarged, or the picture with a box drawn on it.
-
-Checking and keeping: the arguments of ``verify_facts`` and ``accept``, and a card in short.
+The tools draw a new picture of the whole scene or a part of one, look closer at a picture, verify
+facts, and accept a picture.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ _QUALITY = 85
 
 
 class ToolError(ScenewrightError, ValueError):
-    """What a tool could not do, and what to do instead, for the language model that called it."""
+    """A failed tool call and its remedy, for the language model that called it."""
 
 
 class Arguments(RequestModel):
@@ -51,12 +48,12 @@ class Arguments(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class ToolReply:
-    """What a tool did."""
+    """Result of a tool."""
 
     data: Mapping[str, Any]
     """The result, short and plain JSON."""
     picture: Image.Image | None = None
-    """What to show beside it, at most :data:`PREVIEW_SIDE` pixels a side."""
+    """Picture beside it, at most :data:`PREVIEW_SIDE` pixels a side."""
 
     @property
     def text(self) -> str:

@@ -27,7 +27,7 @@ from scenewright.core.ports.composer import LostFact
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.runs.model_factory.profiles import composer_of
-from scenewright.tools.backends.prompts import PromptReader, reader_for
+from scenewright.tools.backends.prompts import PromptReader, find_prompt_reader
 
 DATA = RELEASES / "dsg"
 
@@ -88,7 +88,7 @@ def test_prompts_of_real_profiles_name_no_place_that_people_did_not(
 
 
 def test_prompts_past_clips_77_tokens_are_read_to_their_end(published: list[SceneGraph]) -> None:
-    reader = reader_for(SDXL)
+    reader = find_prompt_reader(SDXL)
     for composer in (SentenceComposer(), TripletComposer()):
         prompts = composed(composer, published)
         counts = [reader.count(prompt) for prompt in prompts]

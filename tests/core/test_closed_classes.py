@@ -28,7 +28,8 @@ from scenewright.evals.studies.peers.geneval_rules import clause_facts, demands_
 from scenewright.miniature.world import JUDGE_VOCABULARY, KINDS, VOCABULARY
 from scenewright.runs.model_factory.extractors import extractor_of
 from scenewright.runs.model_factory.local_models import SEGMENTER, detector_of
-from scenewright.tools.vision.detection.boxes import CachedDetector, unknown_labels
+from scenewright.tools.vision.detection.caching import CachedDetector
+from scenewright.tools.vision.detection.labels import unknown_labels
 from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 from scenewright.tools.vision.realism.olip_judge import OlipJudge
 from tests.doubles import ScriptedJudge, painted

@@ -25,7 +25,7 @@ from scenewright.core.vocabulary import (
     verbs_in_text,
 )
 from scenewright.evals.studies.xtc.questions import predicate_class
-from scenewright.tools.vision.extraction.pairs import Boxed, contacts
+from scenewright.tools.vision.extraction.pairs import PlacedObject, contacts
 
 
 def data(package: str, name: str) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def test_who_is_animate_stands_once() -> None:
         assert is_animate(name)
     boxes = (0.0, 0.0, 10.0, 10.0), (0.0, 8.0, 10.0, 20.0)
     for name, can in (("horse", True), ("house", False)):
-        above, below = Boxed("1", name, boxes[0]), Boxed("2", "boat", boxes[1])
+        above, below = PlacedObject("1", name, boxes[0]), PlacedObject("2", "boat", boxes[1])
         assert ("riding" in contacts(above, below, 20)) is can
 
 

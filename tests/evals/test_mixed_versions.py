@@ -16,7 +16,7 @@ from scenewright.evals.judge_reports.judge_runs import PLAIN, run_judges
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.evals.studies.panel.sources.live_judges import query_table
 from scenewright.providers import AnswerStore
-from scenewright.tools.vision.extraction.judged_parser import _answers
+from scenewright.tools.vision.extraction.panel_questions import _answers
 from tests.evals.oracle import Oracle
 
 FACTS = synthetic_facts(4, seed=11)

@@ -45,12 +45,12 @@ async def run(folder: Path, judge: ScriptedJudge, n: int = 60, **fields: object)
     return await run_eval(asked, folder, given=given(judge), dataset=ListedSet(scene_items(n)))
 
 
-def judge_of(**fields: object) -> RemoteJudge:
+def build_judge(**fields: object) -> RemoteJudge:
     return RemoteJudge("c", CallBook(), lambda fact: 0, **fields)  # type: ignore[arg-type]
 
 
 async def test_a_share_of_the_questions_is_spent_and_counted_as_overhead(tmp_path: Path) -> None:
-    judge = judge_of()
+    judge = build_judge()
     found = await run(tmp_path / "e", judge, sentinels=0.25)
     assert 0.25 * judge.asked - 6 < judge.sentinels <= 0.25 * judge.asked
     took = found.manifest["sentinels"][REMOTE]
@@ -66,7 +66,7 @@ async def test_a_share_of_the_questions_is_spent_and_counted_as_overhead(tmp_pat
 
 
 async def test_judges_on_this_machine_and_a_share_of_nothing_ask_none(tmp_path: Path) -> None:
-    judge = judge_of()
+    judge = build_judge()
     found = await run(tmp_path / "none", judge, sentinels=0.0)
     assert judge.sentinels == 0
     assert found.manifest["sentinels"] == {}
@@ -79,7 +79,7 @@ async def test_judges_on_this_machine_and_a_share_of_nothing_ask_none(tmp_path: 
 async def test_it_stops_keeps_what_is_judged_and_splits_where_that_is_asked(
     tmp_path: Path,
 ) -> None:
-    judge = judge_of(after=120)
+    judge = build_judge(after=120)
     place = tmp_path / "e"
     with pytest.raises(ModelChangedError) as stopped:
         await run(place, judge)
@@ -128,7 +128,7 @@ async def test_it_stops_keeps_what_is_judged_and_splits_where_that_is_asked(
 async def test_it_pools_both_and_says_so_where_that_is_accepted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    judge = judge_of(after=120)
+    judge = build_judge(after=120)
     found = await run(tmp_path / "e", judge, on_model_change="accept")
     assert {row["panel"] for row in found.rows("scores")} == {"report"}
     assert any("the tables pool them" in note for note in version_notes(found.manifest))
@@ -136,7 +136,7 @@ async def test_it_pools_both_and_says_so_where_that_is_accepted(
 
 
 async def test_replies_that_name_no_version_are_split_too(tmp_path: Path) -> None:
-    judge = judge_of(after=120, told="")
+    judge = build_judge(after=120, told="")
     found = await run(tmp_path / "e", judge, on_model_change="split")
     (drift,) = found.manifest[SERVED]["drifts"]
     assert drift["name"] == "c"
@@ -146,23 +146,23 @@ async def test_replies_that_name_no_version_are_split_too(tmp_path: Path) -> Non
 
 async def test_the_test_goes_on_where_an_evaluation_that_ended_was(tmp_path: Path) -> None:
     place = tmp_path / "e"
-    first = judge_of()
+    first = build_judge()
     await run(place, first, n=24)
     assert first.sentinels >= 60
     # A new process: the model was exchanged in between.
-    second = judge_of(after=0)
+    second = build_judge(after=0)
     with pytest.raises(ModelChangedError, match="gives other answers"):
         await run(place, second, n=120)
     assert second.sentinels <= 60
     # Without what the first one said nothing could be noticed yet.
     (place / SENTINELS).unlink()
-    third = judge_of(after=0)
+    third = build_judge(after=0)
     await run(tmp_path / "fresh", third, n=24)
 
 
 async def test_kept_answers_of_the_model_before_are_asked_anew(tmp_path: Path) -> None:
     place = tmp_path / "e"
-    judge = judge_of(after=120)
+    judge = build_judge(after=120)
     with pytest.raises(ModelChangedError):
         await run(place, judge)
     # Other panels ask the same of the same pictures: nothing of the first model answers them.
@@ -178,7 +178,7 @@ async def test_kept_answers_of_the_model_before_are_asked_anew(tmp_path: Path) -
 async def test_a_judge_that_fails_at_sentinels_is_asked_on_and_raises_nothing(
     tmp_path: Path,
 ) -> None:
-    judge = judge_of(broken=True)
+    judge = build_judge(broken=True)
     found = await run(tmp_path / "e", judge, n=20)
     took = found.manifest["sentinels"][REMOTE]
     assert took["pictures"] > 5

@@ -37,7 +37,7 @@ class CountedBackend(ScriptedBackend):
 
     @property
     def features(self) -> BackendFeatures:
-        return replace(super().features, crops=True, guided_share=True)
+        return replace(super().features, crops=True)
 
     async def generate_many(self, requests: Any, load: Any, on_step: Any = None) -> Any:
         made = [await super(CountedBackend, self).generate(one, load, on_step) for one in requests]

@@ -46,7 +46,7 @@ SCENE = load_scene("red ball left of table; dog right of table", format="triplet
 FACTS = (*facts_of(SCENE), *realism_facts_of(SCENE))
 
 
-def caller_of(fault: Fault | None = None, name: str = "lab") -> Caller:
+def get_caller(fault: Fault | None = None, name: str = "lab") -> Caller:
     """A caller that meets ``fault``, and waits no longer for what hangs than it must."""
     return Caller(
         name,

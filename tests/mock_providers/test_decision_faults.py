@@ -18,8 +18,8 @@ from tests.mock_providers.faulty import (
     FACTS,
     HARMLESS,
     NO_DECISION,
-    caller_of,
     decided,
+    get_caller,
     said,
 )
 
@@ -33,7 +33,7 @@ async def judge(
 ) -> AsyncIterator[DecisionJudge]:
     wire: str = request.param
     fault = request.node.callspec.params.get("fault")
-    caller = caller_of(fault)
+    caller = get_caller(fault)
     url = slow_lab.openai_url if wire == "openai" else slow_lab.url
     made = decision_judge(wire, "instant", caller, api_key=key, base_url=url)
     # The first request of an SDK takes long enough to be taken for a hanging one.

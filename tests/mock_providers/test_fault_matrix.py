@@ -15,7 +15,7 @@ from scenewright.core.facts import Answer
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.mock_providers import Fault, ThreadedMockProviders
-from tests.mock_providers.faulty import ATTEMPTS, NO_REPLY, caller_of, said
+from tests.mock_providers.faulty import ATTEMPTS, NO_REPLY, get_caller, said
 
 PROVIDERS = ("openai", "gemini", "anthropic")
 NAMES = ("dog", "cat", "ball", "tree")
@@ -40,7 +40,7 @@ async def judge(
 ) -> AsyncIterator[RemoteJudge]:
     provider: str = request.param
     fault = request.node.callspec.params.get("fault")
-    caller = caller_of(fault)
+    caller = get_caller(fault)
     url = slow_lab.openai_url if provider == "openai" else slow_lab.url
     made = remote_judge(provider, "instant", caller, api_key=key, base_url=url)
     # The first request of an SDK takes long enough to be taken for a hanging one.

@@ -18,7 +18,7 @@ from tests.mock_providers.faulty import (
     NO_REPLY,
     STREAM_FAULTS,
     TIMEOUT,
-    caller_of,
+    get_caller,
 )
 
 RED = GenerationRequest(prompt="a red dog", seed=7)
@@ -40,7 +40,7 @@ async def backend(
     request: pytest.FixtureRequest, slow_lab: ThreadedMockProviders, key: str
 ) -> AsyncIterator[RemoteBackend]:
     fault = request.node.callspec.params.get("fault")
-    caller = caller_of(fault, "mine")
+    caller = get_caller(fault, "mine")
     url = slow_lab.openai_url if request.param == "openai" else slow_lab.url
     made = remote_backend(
         request.param, "instant-image", caller, api_key=key, base_url=url, name="mine"

@@ -36,7 +36,7 @@ RED, BLUE = (255, 0, 0), (0, 0, 255)
 
 
 @asynccontextmanager
-async def chat_of(
+async def build_chat(
     lab: ThreadedMockProviders, provider: str, model: str, key: str
 ) -> AsyncIterator[BaseChatModel]:
     caller = Caller("lab", priced=False, attempts=2)
@@ -92,7 +92,7 @@ async def test_colours_are_read_from_the_whole_picture(
     lab: ThreadedMockProviders, key: str, provider: str
 ) -> None:
     made = painting()
-    async with chat_of(lab, provider, "judge-a", key) as chat:
+    async with build_chat(lab, provider, "judge-a", key) as chat:
         for name, color in (("ball", "red"), ("dog", "yellow")):
             views = [made.image.crop(box_of(made, name)).resize((320, 320)), made.image]
             said = await asked(
@@ -109,7 +109,7 @@ async def test_a_relation_is_verified_between_the_boxes(
 ) -> None:
     made = painting()
     said = {}
-    async with chat_of(lab, provider, "judge-a", key) as chat:
+    async with build_chat(lab, provider, "judge-a", key) as chat:
         for subject, predicate, target in (
             ("ball", "on", "table"),
             ("ball", "under", "table"),
@@ -136,7 +136,7 @@ async def test_questions_are_answered_by_the_judge(
         "Is there a cat in the image?": "no",
     }
     rows = [{"number": at, "question": text} for at, text in enumerate(questions, start=1)]
-    async with chat_of(lab, provider, "judge-a", key) as chat:
+    async with build_chat(lab, provider, "judge-a", key) as chat:
         said = await asked(
             chat, provider, "record_answers", "answer_questions", [painting().image],
             questions=as_data(rows),
@@ -149,7 +149,7 @@ async def test_instant_answers_all_of_them_the_same_each_time(
     lab: ThreadedMockProviders, key: str
 ) -> None:
     made = painting()
-    async with chat_of(lab, "gemini", "instant", key) as chat:
+    async with build_chat(lab, "gemini", "instant", key) as chat:
         heard = [
             [
                 await asked(
@@ -170,7 +170,7 @@ async def test_instant_answers_all_of_them_the_same_each_time(
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_sentence_is_parsed(lab: ThreadedMockProviders, key: str, provider: str) -> None:
-    async with chat_of(lab, provider, "judge-a", key) as chat:
+    async with build_chat(lab, provider, "judge-a", key) as chat:
         found = await LanguageParser(chat).parse("a red ball on a table")
     assert [item.name for item in found.objects] == ["ball", "table"]
     assert found.objects[0].attributes == {"color": "red"}
@@ -188,7 +188,7 @@ async def test_texts_are_answered_by_rules(
     ]
     prompts = [{"number": 1, "prompt": "A cat is flying."}, {"number": 2, "prompt": "a girl"}]
     (drawn,) = draw(DrawSpec(names="paper", templates=("action",)), 1)
-    async with chat_of(lab, provider, "judge-a", key) as chat:
+    async with build_chat(lab, provider, "judge-a", key) as chat:
         scores = await asked(chat, provider, "record_scores", "score_answers", pairs=as_data(pairs))
         classes = await asked(
             chat, provider, "record_challenges", "classify_challenges", prompts=as_data(prompts)
@@ -209,7 +209,7 @@ async def test_other_words_than_the_prompts_are_refused(
     lab: ThreadedMockProviders, key: str, provider: str
 ) -> None:
     prompt = load_prompt("score_answers")
-    async with chat_of(lab, provider, "judge-a", key) as chat:
+    async with build_chat(lab, provider, "judge-a", key) as chat:
         with pytest.raises(CallError, match="the prompt score_answers"):
             await ask_for(chat, [HumanMessage("Score it.")], tool_of(prompt), dict)
 

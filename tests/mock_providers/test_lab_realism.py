@@ -12,7 +12,8 @@ from scenewright.core.ports.vision import Detection
 from scenewright.miniature.damage import GradedPainting, sample_graded
 from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.runs.model_factory.profiles import build_chat
-from scenewright.tools.vision.realism.vlm import STRATEGIES, Example, Examples, VlmScorer
+from scenewright.tools.vision.realism.examples import Example, Examples
+from scenewright.tools.vision.realism.vlm import STRATEGIES, VlmScorer
 
 PROVIDERS = ("openai", "gemini", "anthropic")
 

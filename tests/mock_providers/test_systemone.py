@@ -17,7 +17,7 @@ from scenewright.providers.caller import Caller
 from scenewright.runs.model_factory.profiles import build_judge
 from tests.agents.judges.conformance import JudgeConformance
 from tests.mock_providers.asking import Client
-from tests.mock_providers.faulty import HARMLESS, NO_DECISION, SCENE, caller_of, decided, said
+from tests.mock_providers.faulty import HARMLESS, NO_DECISION, SCENE, decided, get_caller, said
 
 HOSTS = ("transformers", "vllm", "sglang", "openrouter", "cloudflare")
 """Assets, images as data URL and as base64, parts of the state, a reply inside ``result``."""
@@ -42,7 +42,7 @@ def made(
     return decision_judge(
         host,
         model,
-        caller or caller_of(),
+        caller or get_caller(),
         api_key=key,
         base_url=lab.url,
         overrides={"image_format": "png"},
@@ -81,7 +81,7 @@ async def test_the_miniature_judges_decide_as_they_judge(
 async def test_every_fault_ends_in_the_right_state(
     host: str, slow_lab: ThreadedMockProviders, key: str, fault: Fault
 ) -> None:
-    judge = made(host, slow_lab, key, caller=caller_of(fault))
+    judge = made(host, slow_lab, key, caller=get_caller(fault))
     expected = await decided(judge)
     assert {answer.state for answer in expected} <= {"yes", "no"}
     slow_lab.schedule(fault, 1, key)

@@ -19,7 +19,7 @@ from scenewright.providers.retry import (
     listen_for_retries,
 )
 from scenewright.providers.usage import Usage
-from tests.providers.virtual import Provider, Said, caller_of, nothing_is_held, now, put, run
+from tests.providers.virtual import Provider, Said, get_caller, nothing_is_held, now, put, run
 
 BUSY = Said(Transient("HTTP 503: overloaded"))
 LIMITED = Said(RateLimited("HTTP 429: slow down", 20))
@@ -32,7 +32,7 @@ USD = (800 * 0.15 + 200 * 0.075 + 100 * 0.60) / 1e6
 
 def test_a_call_that_succeeds_says_what_it_took() -> None:
     async def main() -> None:
-        caller = caller_of()
+        caller = get_caller()
         done = await put(caller, Provider())
         assert (done.value, done.attempts, done.usage) == ("ok", 1, Usage(1000, 100, 200))
         assert done.usd == pytest.approx(USD)
@@ -47,7 +47,7 @@ def test_a_call_that_succeeds_says_what_it_took() -> None:
 def test_transient_failures_are_tried_again_later() -> None:
     async def main() -> None:
         provider = Provider(BUSY, Said(Transient("HTTP 529", 5)), BUSY)
-        caller = caller_of()
+        caller = get_caller()
         done = await put(caller, provider)
         assert done.attempts == 4
         assert done.seconds == pytest.approx(0.2, abs=0.01)
@@ -87,7 +87,7 @@ def test_a_lost_call_says_why(
     script: list[Exception | float], options: dict[str, float], attempts: int, reason: str
 ) -> None:
     async def main() -> None:
-        caller = caller_of(**options)
+        caller = get_caller(**options)
         with pytest.raises(CallError, match=reason) as caught:
             await put(caller, Provider(*script))
         assert caught.value.attempts == attempts
@@ -105,7 +105,7 @@ def test_each_failed_attempt_is_told_while_its_call_goes_on(
 
     async def main() -> None:
         told: list[FailedAttempt] = []
-        caller = caller_of(timeout=30)
+        caller = get_caller(timeout=30)
         with listen_for_retries(told.append), listen_for_retries(lambda attempt: None):
             done = await put(caller, Provider(BUSY, 99.0))
             with pytest.raises(CallError):
@@ -129,7 +129,7 @@ def test_each_failed_attempt_is_told_while_its_call_goes_on(
 def test_what_was_paid_for_in_vain_is_on_the_account() -> None:
     async def main() -> None:
         vain = UnusableReply("no JSON", Usage(900, 50, 0))
-        caller = caller_of()
+        caller = get_caller()
         done = await put(caller, Provider(vain))
         assert done.attempts == 2
         assert done.usage == Usage(1900, 150, 200)
@@ -151,7 +151,7 @@ def test_what_was_paid_for_in_vain_is_on_the_account() -> None:
 def test_the_whole_account_pauses_as_long_as_the_provider_asks() -> None:
     async def main() -> None:
         provider = Provider(LIMITED, LIMITED, LIMITED, LIMITED)
-        caller = caller_of(Limits(concurrent=4))
+        caller = get_caller(Limits(concurrent=4))
         dones = await asyncio.gather(*(put(caller, provider) for _ in range(12)))
         sent = provider.times
         assert sent[:4] == pytest.approx([0] * 4, abs=0.01)
@@ -169,7 +169,7 @@ def test_the_whole_account_pauses_as_long_as_the_provider_asks() -> None:
 def test_fewer_calls_are_under_way_after_a_refusal() -> None:
     async def main() -> None:
         provider = Provider(Said(RateLimited("429", 1)), *([0.0] * 7), takes=0.5)
-        caller = caller_of(Limits(concurrent=8))
+        caller = get_caller(Limits(concurrent=8))
         first = [asyncio.create_task(put(caller, provider)) for _ in range(8)]
         await asyncio.sleep(1)
         assert provider.most == 8
@@ -183,7 +183,7 @@ def test_fewer_calls_are_under_way_after_a_refusal() -> None:
 def test_a_retry_that_waits_holds_no_place() -> None:
     async def main() -> None:
         provider = Provider(Said(Transient("503", 30)))
-        caller = caller_of(Limits(concurrent=1))
+        caller = get_caller(Limits(concurrent=1))
         retried = asyncio.create_task(put(caller, provider))
         await asyncio.sleep(0.5)
         done = await put(caller, provider)
@@ -196,7 +196,7 @@ def test_a_retry_that_waits_holds_no_place() -> None:
 
 def test_time_in_line_is_no_part_of_the_timeout_or_the_patience() -> None:
     async def main() -> None:
-        caller = caller_of(Limits(concurrent=1), timeout=15, max_wait=0)
+        caller = get_caller(Limits(concurrent=1), timeout=15, max_wait=0)
         provider = Provider(takes=10)
         dones = await asyncio.gather(*(put(caller, provider) for _ in range(5)))
         assert [done.waited for done in dones] == pytest.approx([0, 10, 20, 30, 40], abs=0.01)
@@ -206,7 +206,7 @@ def test_time_in_line_is_no_part_of_the_timeout_or_the_patience() -> None:
 
 def test_calls_in_line_do_not_wait_for_a_pause_beyond_their_patience() -> None:
     async def main() -> None:
-        caller = caller_of(Limits(concurrent=1))
+        caller = get_caller(Limits(concurrent=1))
         provider = Provider(Said(RateLimited("429: of the day", 80_000)))
         results = await asyncio.gather(
             *(put(caller, provider) for _ in range(50)), return_exceptions=True
@@ -224,7 +224,7 @@ def test_calls_in_line_do_not_wait_for_a_pause_beyond_their_patience() -> None:
 def test_cancelling_ends_the_attempt_or_the_wait_and_frees_everything(at: float) -> None:
     async def main() -> None:
         provider = Provider(BUSY, takes=0.5)
-        caller = caller_of(Limits(concurrent=2))
+        caller = get_caller(Limits(concurrent=2))
         tasks = [asyncio.create_task(put(caller, provider)) for _ in range(4)]
         await asyncio.sleep(at)
         for task in tasks:
@@ -243,7 +243,7 @@ def test_cancelling_ends_the_attempt_or_the_wait_and_frees_everything(at: float)
 
 def test_an_outer_timeout_goes_through() -> None:
     async def main() -> None:
-        caller = caller_of()
+        caller = get_caller()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1):
                 await put(caller, Provider(50.0))
@@ -255,7 +255,7 @@ def test_an_outer_timeout_goes_through() -> None:
 
 def test_closing_ends_calls_under_way_and_refuses_others() -> None:
     async def main() -> None:
-        caller = caller_of(Limits(concurrent=2))
+        caller = get_caller(Limits(concurrent=2))
         provider = Provider(50.0, Said(Transient("503", 100)))
         tasks = [asyncio.create_task(put(caller, provider)) for _ in range(6)]
         await asyncio.sleep(0.3)
@@ -276,7 +276,7 @@ def test_closing_ends_calls_under_way_and_refuses_others() -> None:
 
 def test_a_broken_classifier_is_seen_and_frees_its_place() -> None:
     async def main() -> None:
-        caller = caller_of(Limits(concurrent=1))
+        caller = get_caller(Limits(concurrent=1))
 
         def classify(error: Exception) -> PermanentError:
             raise KeyError("code")
@@ -294,7 +294,7 @@ def test_a_broken_classifier_is_seen_and_frees_its_place() -> None:
 @pytest.mark.parametrize("options", [{"attempts": 0}, {"timeout": 0}, {"max_wait": -1}])
 def test_bounds_that_let_nothing_pass_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="at least one attempt"):
-        caller_of(**options)
+        get_caller(**options)
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -305,7 +305,7 @@ def test_every_finished_call_is_one_line(caplog: pytest.LogCaptureFixture) -> No
     caplog.set_level(logging.INFO, "scenewright.providers")
 
     async def main() -> None:
-        caller = caller_of()
+        caller = get_caller()
         await put(caller, Provider(BUSY, LIMITED), label="scene-7")
         with pytest.raises(CallError):
             await put(caller, Provider(WRONG_KEY))
@@ -338,7 +338,7 @@ def test_no_line_holds_a_secret_or_an_image(caplog: pytest.LogCaptureFixture) ->
     secret, image = "sk-proj-Zq8xVt3nLw7Kp2Rb9Yc4", "iVBORw0KGgo" * 1000
 
     async def main() -> str:
-        caller = caller_of(attempts=2)
+        caller = get_caller(attempts=2)
         error = Said(Transient(f"401 for Bearer {secret}\n{{'image': '{image}'}} key={secret}"))
         with pytest.raises(CallError) as caught:
             await put(caller, Provider(error, error), label=f"{secret}\nforged line")
@@ -361,7 +361,7 @@ def test_an_unknown_price_is_told_once_and_counts_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def main() -> None:
-        caller: Caller = caller_of()
+        caller: Caller = get_caller()
         for model in ("judge-a", "judge-a", "judge-b"):
             done = await caller.call(
                 Provider().send,

@@ -10,7 +10,7 @@ import pytest
 from scenewright.providers.limits import OPEN_AFTER, UNKNOWN_SECONDS, AccountLimits, Limits
 from scenewright.providers.retry import CallError, PermanentError, RateLimited, Transient
 from scenewright.providers.usage import Reply, Usage
-from tests.providers.virtual import STEADY, Said, caller_of, nothing_is_held, now, put, run
+from tests.providers.virtual import STEADY, Said, get_caller, nothing_is_held, now, put, run
 
 
 class Server:
@@ -43,7 +43,7 @@ async def calls(caller, server: Server, count: int) -> list[str]:
 
 def test_a_server_that_never_answers_is_given_up_soon_by_all() -> None:
     async def main() -> None:
-        caller, server = caller_of(), Server((0, 1e9))
+        caller, server = get_caller(), Server((0, 1e9))
         lost = await calls(caller, server, 500)
         assert all("connection refused" in one for one in lost)
         assert "requests in a row failed, the last one because: no connection to h" in lost[-1]
@@ -60,7 +60,7 @@ def test_a_server_that_never_answers_is_given_up_soon_by_all() -> None:
 
 def test_one_request_alone_behaves_as_without_it() -> None:
     async def main() -> None:
-        caller, server = caller_of(), Server((0, 1e9))
+        caller, server = get_caller(), Server((0, 1e9))
         (lost,) = await calls(caller, server, 1)
         assert lost == "no connection to h: connection refused (after 6 attempts)"
         assert len(server.times) == 6 < OPEN_AFTER
@@ -70,7 +70,7 @@ def test_one_request_alone_behaves_as_without_it() -> None:
 
 def test_an_outage_of_a_known_server_is_waited_for() -> None:
     async def main() -> None:
-        caller, server = caller_of(), Server((10, 310))
+        caller, server = get_caller(), Server((10, 310))
         assert await calls(caller, server, 1) == ["ok"]
         await asyncio.sleep(20)
         done = await calls(caller, server, 300)
@@ -86,7 +86,7 @@ def test_an_outage_of_a_known_server_is_waited_for() -> None:
 
 def test_an_outage_beyond_the_patience_loses_the_calls() -> None:
     async def main() -> None:
-        caller, server = caller_of(max_wait=60), Server((10, 1e9))
+        caller, server = get_caller(max_wait=60), Server((10, 1e9))
         await calls(caller, server, 1)
         await asyncio.sleep(20)
         lost = await calls(caller, server, 100)
@@ -98,7 +98,7 @@ def test_an_outage_beyond_the_patience_loses_the_calls() -> None:
 
 def test_one_test_at_a_time_and_all_at_once_when_it_is_back() -> None:
     async def main() -> None:
-        caller, server = caller_of(Limits(concurrent=16)), Server((0, 6))
+        caller, server = get_caller(Limits(concurrent=16)), Server((0, 6))
         assert await calls(caller, server, 100) == ["ok"] * 100
         tests = [time for time in server.times[16:] if time < 6]
         assert all(later - earlier > 0.1 for earlier, later in pairwise(tests))
@@ -115,7 +115,7 @@ def test_one_test_at_a_time_and_all_at_once_when_it_is_back() -> None:
 )
 def test_a_server_that_says_anything_is_there(alive) -> None:
     async def main() -> None:
-        caller, server = caller_of(attempts=1, max_wait=0.3), Server((0, 1e9))
+        caller, server = get_caller(attempts=1, max_wait=0.3), Server((0, 1e9))
         for _ in range(OPEN_AFTER - 1):
             await calls(caller, server, 1)
         server.error = Said(alive)

@@ -19,8 +19,8 @@ from scenewright.providers.retry import (
 from scenewright.providers.usage import CallResult, Reply, Usage
 from tests.providers.virtual import (
     Said,
-    caller_of,
     classify,
+    get_caller,
     nothing_is_held,
     run,
     throttle_in_virtual_time,
@@ -77,7 +77,7 @@ def test_every_call_ends_once_and_every_place_comes_back(
     dice = random.Random(f"{kind} {seed}")
 
     async def main() -> None:
-        caller = caller_of(LIMITS[kind], timeout=10, attempts=4, max_wait=60)
+        caller = get_caller(LIMITS[kind], timeout=10, attempts=4, max_wait=60)
         chaos = Chaos(dice, LIMITS[kind].concurrent)
         ended: Counter[str] = Counter()
 

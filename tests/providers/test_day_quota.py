@@ -26,7 +26,7 @@ from scenewright.providers.limits import AccountLimits, Limits
 from scenewright.providers.retry import AccountPaused, CallError
 from scenewright.runs.model_factory.profiles import limits_of
 from tests.evals.runner.engines.test_rate_limit_actor import Actor
-from tests.providers.virtual import STEADY, Provider, caller_of, now, put, run
+from tests.providers.virtual import STEADY, Provider, get_caller, now, put, run
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -88,7 +88,7 @@ def test_a_call_is_lost_with_the_time_when_it_goes_on(at: Callable[[datetime], N
 
     async def main() -> tuple[str, int]:
         provider = Provider()
-        caller = caller_of(Limits(requests_per_day=1), max_wait=60.0)
+        caller = get_caller(Limits(requests_per_day=1), max_wait=60.0)
         await put(caller, provider)
         with pytest.raises(CallError) as error:
             await put(caller, provider)

@@ -9,12 +9,12 @@ import pytest
 from scenewright.providers.retry import CallError, PermanentError
 from scenewright.providers.usage import Usage, metered
 from tests.providers.test_caller import USD
-from tests.providers.virtual import Provider, Said, caller_of, put, run
+from tests.providers.virtual import Provider, Said, get_caller, put, run
 
 
 def test_calls_inside_are_counted_and_others_are_not() -> None:
     async def main() -> None:
-        caller = caller_of()
+        caller = get_caller()
         await put(caller, Provider())
         with metered() as spent:
             await put(caller, Provider())
@@ -31,7 +31,7 @@ def test_calls_inside_are_counted_and_others_are_not() -> None:
 
 def test_tasks_side_by_side_count_their_own() -> None:
     async def main() -> None:
-        caller = caller_of()
+        caller = get_caller()
 
         async def task(count: int) -> int:
             with metered() as spent:
@@ -47,7 +47,7 @@ def test_tasks_side_by_side_count_their_own() -> None:
 def test_a_lost_call_counts_what_was_paid() -> None:
     async def main() -> None:
         with metered() as spent, pytest.raises(CallError):
-            await put(caller_of(), Provider(Said(PermanentError("HTTP 400"))))
+            await put(get_caller(), Provider(Said(PermanentError("HTTP 400"))))
         assert (spent.calls, spent.usage, spent.usd) == (1, Usage(), 0.0)
 
     run(main())

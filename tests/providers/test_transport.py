@@ -35,7 +35,7 @@ from scenewright.providers.transport import (
 )
 from scenewright.providers.usage import Reply, Usage
 from tests.providers.raw_server import RawRequest, gzipped, head, parts, raw_server, reply, zeros
-from tests.providers.virtual import caller_of, classify, now, run
+from tests.providers.virtual import classify, get_caller, now, run
 
 KEY = "sk-secret-of-the-tests-0123456789"
 MIB = 2**20
@@ -143,7 +143,7 @@ class TestSilence:
                 part_received()
             return Reply("whole", Usage())
 
-        caller = caller_of(timeout=10.0, attempts=1)
+        caller = get_caller(timeout=10.0, attempts=1)
         begun = now()
         call = caller.call(
             send, classify=classify, provider="openai", model="gpt-4o-mini", tokens=1

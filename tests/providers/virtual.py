@@ -121,7 +121,7 @@ async def put(
 PRICES = PriceTable.load()
 
 
-def caller_of(*args: Any, **options: Any) -> Caller:
+def get_caller(*args: Any, **options: Any) -> Caller:
     return Caller("mine", *args, **{"backoff": STEADY, "prices": PRICES, **options})
 
 

@@ -18,7 +18,7 @@ from scenewright.providers.retry import CallError, Transient
 from scenewright.service.app import create_app
 from scenewright.service.core.observing import logs
 from scenewright.service.core.settings import ServiceSettings
-from tests.providers.virtual import Provider, Said, caller_of, put
+from tests.providers.virtual import Provider, Said, get_caller, put
 from tests.service.serving import scripted, serving
 
 
@@ -169,7 +169,7 @@ async def test_a_lost_call_is_a_sentence_for_people(caplog: pytest.LogCaptureFix
     caplog.set_level(logging.WARNING, "scenewright.providers")
     lost = Provider(Said(Transient("no connection to 127.0.0.1:9")), takes=0.0)
     with pytest.raises(CallError):
-        await put(caller_of(attempts=1), lost, label="scene-7")
+        await put(get_caller(attempts=1), lost, label="scene-7")
     (told,) = [one for one in caplog.records if one.name == "scenewright.providers"]
     text = logs.TextLines().format(told)
     assert text.endswith(

@@ -102,8 +102,6 @@ class BackendFeatures:
     start_references: bool = False
     """Whether a start picture that is no instruction may come with one reference, which the model
     sees as a picture."""
-    guided_share: bool = False
-    """Whether guidance may be left out in late steps; elsewhere ``guided_share`` has no effect."""
     languages: tuple[str, ...] = ("en",)
     """Languages of prompts that it reads (ISO 639-1); ``*``: any."""
     crops: bool = False
@@ -188,8 +186,8 @@ class Start(FiniteModel):
     """Whether only a crop around what may change is drawn and put back
     (``features.crops``). References are cropped alike: they show what belongs in its place."""
     crop_scale: float = Field(default=1.0, ge=1.0, le=8.0, exclude_if=lambda scale: scale == 1.0)
-    """How many times longer and wider a crop is drawn than it is put back, up to the backend's
-    default size: small things are drawn at a size that the model knows."""
+    """Enlargement of a crop by an older version; stored runs hold it, and nothing reads it when a
+    picture is drawn."""
     instruct: bool = False
     """Whether the prompt says what to change in the picture rather than what it shows
     (``features.instructions``); ``strength`` then has no effect.
@@ -219,8 +217,8 @@ class GenerationRequest(FiniteModel):
     guided_share: float = Field(
         default=1.0, ge=0.0, le=1.0, allow_inf_nan=False, exclude_if=lambda share: share == 1.0
     )
-    """Share of the steps, from the first on, in which the picture is guided
-    (``features.guided_share``)."""
+    """Share of the steps that an older version guided; stored runs hold it, and nothing reads it
+    when a picture is drawn."""
     references: tuple[Reference, ...] = ()
     """Reference images, each with its own weight (Eq. 5)."""
     start: Start | None = None

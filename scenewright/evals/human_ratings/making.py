@@ -46,12 +46,8 @@ from scenewright.evals.human_ratings.study import (
 from scenewright.evals.human_ratings.view import ANCHORS
 from scenewright.runs.report.pictures import fit
 from scenewright.tools.vision.detection.boxes import clipped
-from scenewright.tools.vision.realism.pictures import (
-    LEAST_SCORE,
-    LEAST_SHARE,
-    object_crop,
-    scored_objects,
-)
+from scenewright.tools.vision.realism.object_views import object_crop
+from scenewright.tools.vision.realism.pictures import LEAST_SCORE, LEAST_SHARE, scored_objects
 
 
 class Pictures:

@@ -19,7 +19,7 @@ from scenewright.evals.human_ratings.rated_objects import FILE, read_objects
 from scenewright.evals.human_ratings.study import RatingError, Tick
 from scenewright.evals.store.json_lines import append_lines, read_lines
 from scenewright.evals.store.results import IMAGES, MANIFEST, Results
-from scenewright.tools.vision.detection.files import Listed, as_record, read_detections
+from scenewright.tools.vision.detection.files import ListedDetection, as_record, read_detections
 
 ITEMS_FILE = "items.csv"
 ORIGINALS = "originals"
@@ -390,7 +390,7 @@ def _append(record: Path, picture: str, seen: Iterable[Detection]) -> None:
         raise RatingError(f"{record} cannot be written: {error.strerror or error}") from error
 
 
-def _placed(things: Sequence[Listed], size: tuple[int, int]) -> tuple[Detection, ...]:
+def _placed(things: Sequence[ListedDetection], size: tuple[int, int]) -> tuple[Detection, ...]:
     found = []
     for one in things:
         try:

@@ -41,7 +41,7 @@ from scenewright.evals.metrics.base import (
     whole,
 )
 from scenewright.evals.store.files import PictureFiles
-from scenewright.tools.vision.detection.files import data_of_detection
+from scenewright.tools.vision.detection.masks import data_of_detection
 
 if TYPE_CHECKING:
     from scenewright.core.ports.vision import Detector, RealismScorer
@@ -185,7 +185,7 @@ class OcrMetric:
         some were, it is their mean, and ``unscored`` counts the others of the largest.
         """
         from scenewright.core.ports.vision import DetectionError, RealismError
-        from scenewright.tools.vision.detection.boxes import unknown_labels
+        from scenewright.tools.vision.detection.labels import unknown_labels
         from scenewright.tools.vision.realism.pictures import picture_realism
 
         labels = self._labels

@@ -313,7 +313,7 @@ def _similarity(name: str) -> TextSimilarity:
 
 def _saliency(name: str, trusted: bool) -> SaliencyModel | None:
     from scenewright.core.ports.vision import DetectionError
-    from scenewright.tools.vision.detection.saliency import saliency_of
+    from scenewright.tools.vision.detection.birefnet import saliency_of
 
     try:
         return saliency_of(name, trust_remote_code=trusted)

@@ -160,7 +160,7 @@ async def _generator(
 ) -> ImageGenerator | None:
     if arm.spec.source != "draw":
         return None
-    from scenewright.tools.backends.prompts import room_of
+    from scenewright.tools.backends.prompts import prompt_budget_of
 
     profile, brought = arm.profile, given.backends.get(arm.backend)
     steering = profile.judges if arm.loops else ()
@@ -178,7 +178,7 @@ async def _generator(
 
     backend = await asyncio.to_thread(drawn)
     composer = given.composers.get(arm.backend) or composer_of(
-        profile, settings, room_of(backend), languages=backend.features.languages
+        profile, settings, prompt_budget_of(backend), languages=backend.features.languages
     )
     return ImageGenerator(backend, composer, await _judges(steering, settings, given))
 

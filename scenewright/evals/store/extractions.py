@@ -37,7 +37,7 @@ from scenewright.core.ports.vision import (
 )
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.store.files import PictureFiles, hash_name
-from scenewright.tools.vision.detection.files import data_of_detection, detection_of
+from scenewright.tools.vision.detection.masks import data_of_detection, detection_of
 
 
 class Extractions:

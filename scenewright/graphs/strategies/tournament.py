@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from PIL import Image
 
 from scenewright.core.facts import Fact
-from scenewright.core.layout import Region, crop_around, drawn_size, mask_of, region_within
+from scenewright.core.layout import Region, crop_around, mask_of, region_within
 from scenewright.core.ports.backend import BackendFeatures, Reference, Start
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import Place
@@ -334,7 +334,7 @@ def proposal_work(place: Place, number: int, round_context: RoundContext) -> flo
         box = _crop(place, round_context)
         if box is not None:
             size = _size(round_context)
-            width, height = drawn_size(box, 1.0, ROOM, features.default_size)
+            width, height = box[2] - box[0], box[3] - box[1]
             share = width * height / (size[0] * size[1])
     return _step_work(round_context) * steps * share
 

@@ -47,8 +47,8 @@ from scenewright.miniature.training.loop import (
     pick_device,
 )
 from scenewright.miniature.world import COLORS, KINDS, SETTINGS, SIZE
-from scenewright.tools.vision.realism.olip import SegformerBlip, width_of
-from scenewright.tools.vision.realism.pictures import object_crop
+from scenewright.tools.vision.realism.object_views import object_crop
+from scenewright.tools.vision.realism.segformer_blip import SegformerBlip, width_of
 
 STATES = {
     "warped": "warped",

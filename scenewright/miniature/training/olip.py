@@ -25,19 +25,20 @@ from safetensors.torch import load_file, save_file
 from scenewright.agents.judges.vlm import digest_folder
 from scenewright.miniature.training.blip import Pictured, pool_of
 from scenewright.miniature.training.degraded_images import DRAWN, WORN, as_seen
-from scenewright.tools.vision.realism.olip import ASPECTS, BlipEncoder, OlipConfig
+from scenewright.tools.vision.realism.accuracy import normalized_error, same_class
+from scenewright.tools.vision.realism.blip import BlipEncoder
+from scenewright.tools.vision.realism.object_views import object_crop
+from scenewright.tools.vision.realism.olip import ASPECTS, OlipConfig
 from scenewright.tools.vision.realism.olip_files import save_olip
 from scenewright.tools.vision.realism.olip_training import (
     Epoch,
     Features,
-    Trained,
     TrainingOptions,
+    TrainingResult,
     predict,
     train_olip,
 )
-from scenewright.tools.vision.realism.pictures import object_crop
 from scenewright.tools.vision.realism.trained_on import Part, TrainedOn, picture_digest
-from scenewright.tools.vision.realism.vlm import normalized_error, same_class
 
 FOLDER = "olip"
 """Below the weights."""
@@ -130,7 +131,7 @@ def _train(
     work: Path,
     epochs: int,
     over: Callable[[], bool],
-) -> Trained:
+) -> TrainingResult:
     count = int(lesson.paintings.max()) + 1
     first, last = _bounds(count)
     test = lesson.paintings >= last
@@ -185,7 +186,7 @@ def _bounds(count: int) -> tuple[int, int]:
     return count - 2 * held, count - held
 
 
-def _figures(trained: Trained, lesson: Lesson, test: Sequence[int]) -> dict[str, Any]:
+def _figures(trained: TrainingResult, lesson: Lesson, test: Sequence[int]) -> dict[str, Any]:
     said = predict(trained.model, lesson.features, test).numpy()
     wanted = lesson.targets[list(test)].numpy()
     error, right = normalized_error(said, wanted).mean(0), same_class(said, wanted).mean(0)

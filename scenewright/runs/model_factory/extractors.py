@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from scenewright.agents.judges.pictures import ImagePreparation
     from scenewright.config.profiles import Role
-    from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
     from scenewright.tools.vision.extraction.one_stage import PictureParser
+    from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel
     from scenewright.tools.vision.extraction.world import World
 
 Stages = Literal["one-stage", "two-stage"]
@@ -276,7 +276,7 @@ class _Builder:
             JudgedRelations,
             JudgedVerifier,
         )
-        from scenewright.tools.vision.extraction.pairs import ScoreTable
+        from scenewright.tools.vision.extraction.score_table import ScoreTable
         from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 
         spec = self.spec
@@ -323,7 +323,7 @@ class _Builder:
         return load_world(Path(self.spec.world))
 
     def _bench(self, part: PartSpec) -> ExtractionPanel:
-        from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
+        from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel
 
         return ExtractionPanel(
             [profiles.build_judge(name, settings=self.settings) for name in part.names]

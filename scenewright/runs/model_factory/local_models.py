@@ -18,7 +18,7 @@ from scenewright.config.profiles import BackendSpec, LocalJudgeSpec, SettingsErr
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.ports.vision import DetectionError, Detector, RealismError, RealismScorer
-from scenewright.tools.vision.detection.boxes import CachedDetector
+from scenewright.tools.vision.detection.caching import CachedDetector
 
 if TYPE_CHECKING:
     from scenewright.tools.vision.detection.local import LocalDetector
@@ -258,10 +258,10 @@ def _transformers(model: str, settings: DetectorSettings) -> LocalDetector:
     with importing():
         from scenewright.tools.vision.detection.local import (
             ClosedSetDetector,
-            OpenVocabularyDetector,
             PanopticDetector,
             SemanticDetector,
         )
+        from scenewright.tools.vision.detection.open_vocabulary import OpenVocabularyDetector
         from scenewright.tools.vision.local_model import folder_of
 
     folder = folder_of(model, DetectionError)
@@ -307,8 +307,8 @@ def olip_of(spec: str) -> RealismScorer:
 
     def made() -> RealismScorer:
         with importing():
-            from scenewright.tools.vision.realism.olip import BlipEncoder
-            from scenewright.tools.vision.realism.olip_judge import OlipScorer, saved_olip
+            from scenewright.tools.vision.realism.blip import BlipEncoder
+            from scenewright.tools.vision.realism.olip_scorer import OlipScorer, saved_olip
 
         folder: str | Path = model
         if model.startswith(MINIATURE_PREFIX):

@@ -299,7 +299,7 @@ async def build_run_models(
     Raises ``BackendError``, ``JudgeError``, ``SettingsError``; before anything is loaded if models
     of the profile are not on this machine.
     """
-    from scenewright.tools.backends.prompts import room_of
+    from scenewright.tools.backends.prompts import prompt_budget_of
 
     require_models(
         profile,
@@ -321,7 +321,7 @@ async def build_run_models(
     if chat is None and profile.strategy == DIRECTOR and profile.chat is not None:
         chat = build_chat(profile.chat, settings_with(profile, settings), role="director")
     composer = given.get("composer") or composer_of(
-        profile, settings, room_of(backend), languages=backend.features.languages
+        profile, settings, prompt_budget_of(backend), languages=backend.features.languages
     )
     detector = None
     if profile.detector is not None and uses_detector(profile.strategy):

@@ -26,7 +26,7 @@ from scenewright.runs.readiness import lacking
 from scenewright.service.core.errors import Unavailable, Unprocessable
 from scenewright.service.core.requests import profile_of, run_arguments
 from scenewright.service.core.schemas import RefinementRequest
-from scenewright.tools.backends.prompts import room_of
+from scenewright.tools.backends.prompts import prompt_budget_of
 
 _PLACE = "unplaced"
 
@@ -96,7 +96,7 @@ def check_prompt(
     length = len(asyncio.run(composer.compose(scene, chosen)))
     if length > MAX_PROMPT and isinstance(composer, SentenceComposer):
         # A model that reads little gets no more than it reads.
-        fitted = SentenceComposer(room_of(_backend(profile, settings, replaced)))
+        fitted = SentenceComposer(prompt_budget_of(_backend(profile, settings, replaced)))
         length = len(asyncio.run(fitted.compose(scene, chosen)))
     if length > MAX_PROMPT:
         raise Unprocessable(

@@ -1,7 +1,4 @@
-"""An IP-Adapter's files: find them, check them, read them.
-
-What the references of all families have in common.
-"""
+"""IP-Adapters: their files found, checked and read, and the base of references by them."""
 
 from __future__ import annotations
 
@@ -28,13 +25,14 @@ from scenewright.tools.backends.model_folder import (
 from scenewright.tools.backends.pipeline import Recent
 
 if TYPE_CHECKING:
-    from PIL import Image
-
-if TYPE_CHECKING:
     import torch
+    from PIL import Image
 
     AdapterWeights = dict[str, dict[str, torch.Tensor]]
 
+
+REFERENCES_KEPT = 64
+"""Encoded references in memory."""
 
 # The names in the layout that XLabs published for Flux, and ours.
 _GROUPS = {"ip_adapter_proj_model": "image_proj", "double_blocks": "ip_adapter"}
@@ -54,7 +52,7 @@ _WIDTHS: Mapping[str, tuple[int, *tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class IPAdapterSource:
-    """Where the weights of an IP-Adapter lie."""
+    """Place of the weights of an IP-Adapter."""
 
     repository: str
     """A local folder or a hub id, for example ``"h94/IP-Adapter"``."""
@@ -125,7 +123,7 @@ class AdapterFolder:
             )
 
     def digest(self) -> str:
-        """SHA-256 (hex) of the adapter's and its encoder's files."""
+        """Return the SHA-256 (hex) of the adapter's and its encoder's files."""
         adapter = digest_files(self.weights.parent, [self.weights])
         return f"{adapter}:{digest_files(self.encoder, content_files(self.encoder))}"
 
@@ -159,49 +157,38 @@ def read_adapter(file: Path) -> AdapterWeights:
     return weights
 
 
-def attach_encoder(pipe: Any, adapter: AdapterFolder, dtype: torch.dtype) -> Any:
-    """Return the CLIP vision encoder of ``adapter``, as a part of ``pipe`` with its processor.
+def attach_encoder(
+    pipe: Any, adapter: AdapterFolder, dtype: torch.dtype, *, siglip: bool = False
+) -> Any:
+    """Return the vision encoder of ``adapter``, as a part of ``pipe`` with its processor.
 
     The processor is the PIL variant of what ``load_ip_adapter`` builds: the same picture gives the
     same numbers with and without torchvision. Raises ``BackendError`` if it does not load.
     """
-    from transformers import CLIPVisionModelWithProjection
+    from transformers import CLIPVisionModelWithProjection, SiglipVisionModel
     from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
-
-    encoder = _encoder(CLIPVisionModelWithProjection, adapter.encoder, pipe.device, dtype)
-    side = encoder.config.image_size
-    processor = CLIPImageProcessorPil(
-        size={"shortest_edge": side}, crop_size={"height": side, "width": side}
-    )
-    pipe.register_modules(image_encoder=encoder, feature_extractor=processor)
-    return encoder
-
-
-def attach_siglip_encoder(pipe: Any, adapter: AdapterFolder, dtype: torch.dtype) -> Any:
-    """As :func:`attach_encoder`, for a SigLIP encoder."""
-    from transformers import SiglipVisionModel
     from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 
-    encoder = _encoder(SiglipVisionModel, adapter.encoder, pipe.device, dtype)
-    side = encoder.config.image_size
-    processor = SiglipImageProcessorPil(size={"height": side, "width": side})
-    pipe.register_modules(image_encoder=encoder, feature_extractor=processor)
-    return encoder
-
-
-def _encoder(kind: Any, folder: Path, device: torch.device, dtype: torch.dtype) -> Any:
+    kind: Any = SiglipVisionModel if siglip else CLIPVisionModelWithProjection
     try:
         encoder = kind.from_pretrained(
-            folder, dtype=dtype, local_files_only=True, use_safetensors=True
+            adapter.encoder, dtype=dtype, local_files_only=True, use_safetensors=True
         )
     except Exception as error:
         raise BackendError(
-            f"the image encoder in {folder} does not load ({error}): copy or download it again"
+            f"the image encoder in {adapter.encoder} does not load ({error}): copy or download it "
+            "again"
         ) from error
-    return encoder.to(device).eval()
-
-
-REFERENCES_KEPT = 64
+    encoder.to(pipe.device).eval()
+    side = encoder.config.image_size
+    square = {"height": side, "width": side}
+    processor = (
+        SiglipImageProcessorPil(size=square)
+        if siglip
+        else CLIPImageProcessorPil(size={"shortest_edge": side}, crop_size=square)
+    )
+    pipe.register_modules(image_encoder=encoder, feature_extractor=processor)
+    return encoder
 
 
 class ReferenceForm(ABC):
@@ -222,7 +209,7 @@ class ReferenceForm(ABC):
 
     @property
     def reused(self) -> int:
-        """How many encoded pictures were found kept."""
+        """Number of encoded pictures that were reused."""
         return self._embeds.hits
 
     def options(
@@ -239,30 +226,30 @@ class ReferenceForm(ABC):
         """
         # A reference of weight 0 adds nothing to Eq. 5.
         self._used = [reference for reference in references if reference.weight != 0]
-        self._use(self._weights(0.0))
-        return self._carried(self._used, load, guidance, size) if self._used else {}
+        self.use(self._weights(0.0))
+        return self.call_options(self._used, load, guidance, size) if self._used else {}
 
     def at(self, done: float) -> None:
         """Set the weights of the next step; ``done`` is its place from 0 (first) to 1 (last)."""
         if any(reference.schedule for reference in self._used):
-            self._weigh(self._weights(done))
+            self.weigh(self._weights(done))
 
     def _weights(self, done: float) -> list[float]:
         return [reference.weight * reference.factor(done) for reference in self._used]
 
     def _encoded(self, image_hash: str, load: Callable[[str], Image.Image]) -> Any:
-        return self._embeds.get(image_hash, lambda: self._encode(load(image_hash).convert("RGB")))
+        return self._embeds.get(image_hash, lambda: self.encode(load(image_hash).convert("RGB")))
 
     @contextlib.contextmanager
     def attached(self) -> Iterator[None]:
         """Inside, the denoiser holds the adapter's modules as if a reference were in use."""
-        self._use([1.0])
+        self.use([1.0])
         try:
             yield
         finally:
-            self._use([])
+            self.use([])
 
-    def hold_weights(self) -> bool:
+    def use_weight_tensors(self) -> bool:
         """Make the weights something that a compiler does not take for constants.
 
         False where the family does not allow it: there the second weight compiles once more, and
@@ -271,15 +258,15 @@ class ReferenceForm(ABC):
         return False
 
     @abstractmethod
-    def _use(self, weights: Sequence[float]) -> None:
+    def use(self, weights: Sequence[float]) -> None:
         """Switches the denoiser to as many references as there are weights."""
 
     @abstractmethod
-    def _weigh(self, weights: Sequence[float]) -> None:
+    def weigh(self, weights: Sequence[float]) -> None:
         """Change the weights of the references in use."""
 
     @abstractmethod
-    def _carried(
+    def call_options(
         self,
         used: Sequence[Reference],
         load: Callable[[str], Image.Image],
@@ -289,5 +276,5 @@ class ReferenceForm(ABC):
         """Return the call options that carry the pictures of ``used``."""
 
     @abstractmethod
-    def _encode(self, picture: Image.Image) -> Any:
+    def encode(self, picture: Image.Image) -> Any:
         """Return the embeddings of ``picture``, which is RGB."""

@@ -17,7 +17,7 @@ from diffusers.pipelines.stable_diffusion.pipeline_output import StableDiffusion
 from PIL import Image
 from transformers import CLIPTextModel, PreTrainedTokenizerBase
 
-from scenewright.tools.backends.editing import encoded
+from scenewright.tools.backends.editing import encode_picture
 
 
 class ChannelEditPipeline(StableDiffusionPipeline):  # type: ignore[misc]
@@ -116,7 +116,9 @@ class ChannelEditPipeline(StableDiffusionPipeline):  # type: ignore[misc]
     ) -> torch.Tensor:
         """Return the channels of ``pictures`` at ``size``; zeros for those that are not given."""
         found = [
-            encoded(self, picture.convert("RGB").resize(size, Image.Resampling.LANCZOS), "grid")
+            encode_picture(
+                self, picture.convert("RGB").resize(size, Image.Resampling.LANCZOS), "grid"
+            )
             for picture in pictures
         ]
         found += [torch.zeros_like(found[0])] * (self.pictures - len(found))

@@ -32,12 +32,12 @@ from scenewright.providers.hub.single_file import is_file
 from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
 from scenewright.tools.backends.families import Family, FewStepLora, family_of
 from scenewright.tools.backends.loaded import (
-    MOST,
-    Loaded,
-    batches,
-    check,
-    count_read,
-    reads_whole,
+    MAX_BATCH,
+    LoadedPipeline,
+    check_local_request,
+    count_read_tokens,
+    group_into_batches,
+    has_unlimited_prompt,
 )
 from scenewright.tools.backends.lora import Lora, Triggers, load_loras, open_loras
 from scenewright.tools.backends.memory import (
@@ -46,7 +46,6 @@ from scenewright.tools.backends.memory import (
     OffloadChoice,
     dtypes_for,
     free_memory,
-    images_at_once,
     needs_of,
     plan_memory,
 )
@@ -65,7 +64,7 @@ from scenewright.tools.backends.pipeline import (
     choose_dtype,
     quiet,
 )
-from scenewright.tools.backends.prompts import PromptReader, reader_of
+from scenewright.tools.backends.prompts import PromptReader, prompt_reader_of
 from scenewright.tools.backends.quantization import Quantized
 from scenewright.tools.backends.single_file import load_parts, open_file
 from scenewright.tools.backends.transformer_references import references_of
@@ -146,7 +145,7 @@ class DiffusersBackend:
         self._upsampler = prompt_upsampler
         self._closed = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"diffusers-{self._name}")
-        self._ready: Loaded | None = None
+        self._ready: LoadedPipeline | None = None
         self._tried = False
         self._compiled = False
 
@@ -209,7 +208,7 @@ class DiffusersBackend:
 
     @cached_property
     def plan(self) -> MemoryPlan:
-        """How the model lies in memory, from what is free there at the first look.
+        """Placement of the model in memory, from what is free there at the first look.
 
         Raises ``BackendError`` if it does not fit in any form.
         """
@@ -234,7 +233,7 @@ class DiffusersBackend:
 
     @cached_property
     def features(self) -> BackendFeatures:
-        """What it can do, read from the model's folder; the weights are not loaded for it."""
+        """Its abilities by the model's folder; the weights are not loaded for it."""
         folder = self._folder
         with quiet():
             options = call_options(folder.pipeline_class)
@@ -262,7 +261,6 @@ class DiffusersBackend:
             edit_references=family.edit_references(self._max_references),
             start_references=family.inpaint is not None,
             instructions=family.edits is not None,
-            guided_share=family.passes is not None,
             crops=family.image_to_image is not None or family.inpaint is not None,
             emphasis=bool(family.text),
             boxes=folder.upsampler is not None,
@@ -283,7 +281,7 @@ class DiffusersBackend:
 
     @cached_property
     def _reader(self) -> PromptReader:
-        return reader_of(self._folder)
+        return prompt_reader_of(self._folder)
 
     @cached_property
     def _loras(self) -> tuple[Lora, ...]:
@@ -312,11 +310,6 @@ class DiffusersBackend:
     @cached_property
     def _triggers(self) -> Triggers:
         return Triggers(self._loras, self._reader)
-
-    def _with_triggers(self, request: GenerationRequest) -> GenerationRequest:
-        whole = reads_whole(request, self._family)
-        prompt = self._triggers.added(request.prompt, whole=whole)
-        return request.model_copy(update={"prompt": prompt})
 
     @cached_property
     def _folder(self) -> ModelFolder:
@@ -369,10 +362,10 @@ class DiffusersBackend:
 
         def prepare(stop: Stop) -> str:
             with self._gate.turn(stop):
-                self._loaded(change)
+                self._load_pipeline(change)
             return self.fingerprint
 
-        await self._in_line(prepare)
+        await self._run_in_thread(prepare)
 
     async def generate(
         self,
@@ -416,55 +409,66 @@ class DiffusersBackend:
                         raise Cancelled(f"{self.id} was stopped: its event loop ended") from None
 
             for request in requests:
-                check(request, self.features, self._folder, self.id)
-            sent = [self._with_triggers(request) for request in requests]
+                check_local_request(request, self.features, self._folder, self.id)
+            triggers = self._triggers
+            sent = [
+                one.model_copy(
+                    update={
+                        "prompt": triggers.added(
+                            one.prompt, whole=has_unlimited_prompt(one, self._family)
+                        )
+                    }
+                )
+                for one in requests
+            ]
             drawn: dict[int, GeneratedImage] = {}
             # An autoencoder that waits in main memory would trade places with the denoiser.
             shown = on_step is not None and self.plan.offload == "none"
             previews, watched = self._partial_images if shown else 0, watched_by(on_step)
-            for places in self._batches(sent):
+            if len(sent) == 1:
+                groups = [[0]]
+            else:
+                # The largest picture decides for all.
+                sizes = [(one.width, one.height) for one in sent if one.width and one.height]
+                largest = max([self.features.default_size, *sizes], key=lambda s: s[0] * s[1])
+                most = self.plan.images_at_once(self._needs(largest), MAX_BATCH)
+                groups = group_into_batches(sent, self.features, self._family, self._reader, most)
+            for places in groups:
                 asked = [sent[place] for place in places]
                 with self._gate.turn(stop):
-                    together = self._loaded().draw_together(asked, load, done, previews, watched)
+                    together = self._load_pipeline().draw_together(
+                        asked, load, done, previews, watched
+                    )
                 drawn |= zip(places, together, strict=True)
-            placed = self._placed()
             return [
-                self._told(request, sent[place].prompt, drawn[place], placed)
+                self._with_details(request, sent[place].prompt, drawn[place])
                 for place, request in enumerate(requests)
             ]
 
-        return await self._in_line(draw)
-
-    def _batches(self, requests: Sequence[GenerationRequest]) -> list[list[int]]:
-        if len(requests) == 1:
-            return [[0]]
-        # The largest picture decides for all.
-        sizes = [(one.width, one.height) for one in requests if one.width and one.height]
-        size = max([self.features.default_size, *sizes], key=lambda size: size[0] * size[1])
-        most = images_at_once(self._needs(size), self.plan, MOST)
-        return batches(requests, self.features, self._family, self._reader, most)
+        return await self._run_in_thread(draw)
 
     async def aclose(self) -> None:
         """Wait for the request being drawn, free the model and end the thread."""
         if self._closed:
             return
         self._closed = True
-        freed = self._worker.submit(self._free)
+
+        def free() -> None:
+            if not self._tried:
+                return
+            self._ready = None
+            # Parts of a pipeline refer to each other: those of half a model are freed so, too.
+            gc.collect()
+            if "_device" in self.__dict__ and self._device.type == "cuda":
+                import torch
+
+                torch.cuda.empty_cache()
+
+        freed = self._worker.submit(free)
         self._worker.shutdown(wait=False)
         await asyncio.wrap_future(freed)
 
-    def _free(self) -> None:
-        if not self._tried:
-            return
-        self._ready = None
-        # Parts of a pipeline refer to each other: those of half a model are freed so, too.
-        gc.collect()
-        if "_device" in self.__dict__ and self._device.type == "cuda":
-            import torch
-
-            torch.cuda.empty_cache()
-
-    async def _in_line(self, job: Callable[[Stop], T]) -> T:
+    async def _run_in_thread(self, job: Callable[[Stop], T]) -> T:
         """Run ``job`` in the pipeline's thread after those before it.
 
         On cancellation the job is dropped from the line, or told to stop and waited for.
@@ -482,29 +486,26 @@ class DiffusersBackend:
                     await asyncio.shield(asyncio.wrap_future(running))
             raise
 
-    def _told(
-        self,
-        request: GenerationRequest,
-        prompt: str,
-        drawn: GeneratedImage,
-        placed: Mapping[str, str | int | float],
+    def _with_details(
+        self, request: GenerationRequest, prompt: str, drawn: GeneratedImage
     ) -> GeneratedImage:
         """Return ``drawn`` after ``request``, whose prompt went to the model as ``prompt``."""
-        drawn = replace(drawn, details=drawn.details | dict(placed))
+        details = drawn.details | self.plan.details() | {"compiled": int(self._compiled)}
+        if self._cache is not None:
+            details["cache"] = self._cache.kind
+        if self._loras:
+            details["loras"] = ", ".join(one.describe() for one in self._loras)
+        if self._quantized is not None:
+            details["quantization"] = self._quantized.describe()
+        drawn = replace(drawn, details=details | {"device": str(self._device)})
         if drawn.prompt or prompt == request.prompt:
             return drawn
-        count = count_read(request, self._family, self._triggers.reader)
+        count = count_read_tokens(request, self._family, self._triggers.reader)
         return replace(drawn, prompt=prompt, count=count)
 
-    def _placed(self) -> dict[str, str | int | float]:
-        placed = {**self.plan.details(), "compiled": int(self._compiled)}
-        cache = {} if self._cache is None else {"cache": self._cache.kind}
-        loras = {"loras": ", ".join(one.describe() for one in self._loras)} if self._loras else {}
-        quantized = self._quantized
-        narrow = {} if quantized is None else {"quantization": quantized.describe()}
-        return placed | cache | loras | narrow | {"device": str(self._device)}
-
-    def _loaded(self, change: Callable[[torch.nn.Module], None] | None = None) -> Loaded:
+    def _load_pipeline(
+        self, change: Callable[[torch.nn.Module], None] | None = None
+    ) -> LoadedPipeline:
         if self._ready is None:
             self._tried = True
             with LOADING, quiet():
@@ -547,7 +548,7 @@ class DiffusersBackend:
                     enable_cache(pipe, self._cache)
                 self._compiled = place(pipe, plan, device, references, compiled=self._compile)
             limit_threads(part for part in pipe.components.values() if hasattr(part, "parameters"))
-            self._ready = Loaded(
+            self._ready = LoadedPipeline(
                 self.id,
                 pipe,
                 self._folder,

@@ -1,19 +1,14 @@
-"""A picture as the latents of a pipeline, whatever its family holds them like.
+"""Start pictures, masks and pictures beside the prompt: edits with the weights of one pipeline.
 
-Image-to-image and inpainting with the weights of a text-to-image pipeline.
+Image-to-image is SDEdit (ICLR 2022): the start picture under noise is denoised. The latents of a
+diffusion model are put under noise by its scheduler; those of a flow-matching model (SD3, Flux) lie
+at noise level σ on the straight line ``(1 - σ) · picture + σ · noise``. Outside of a mask the
+picture is held as in Blended Latent Diffusion (SIGGRAPH 2023): after every step the latents there
+become those of the start picture under the noise of that step, so that what is drawn inside fits to
+it; in the end its own pixels are put back.
 
-The latents of a diffusion model are put under noise by its scheduler; those of a flow-matching
-model (SD3, Flux) lie at noise level σ on the straight line ``(1 - σ) · picture + σ · noise``.
-
-Image-to-image is SDEdit (ICLR 2022): the start picture under noise is denoised. Outside of
-a mask the picture is held as in Blended Latent Diffusion (SIGGRAPH 2023): after every step
-the latents there become those of the start picture under the noise of that step, so that what
-is drawn inside fits to it; in the end its own pixels are put back.
-
-Pictures that a pipeline sees beside the prompt: edits by instruction, and references.
-
-Families such as Flux Kontext and Qwen-Image-Edit take pictures in place of an IP-Adapter. The
-prompt says what to change in them, or what of them to show; weights have no effect.
+Families such as Flux Kontext and Qwen-Image-Edit see pictures in place of an IP-Adapter. The prompt
+says what to change in them, or what of them to show; weights have no effect.
 """
 
 from __future__ import annotations
@@ -32,7 +27,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 
-def encoded(pipe: Any, picture: Image.Image, layout: Latents) -> torch.Tensor:
+def encode_picture(pipe: Any, picture: Image.Image, layout: Latents) -> torch.Tensor:
     """Return the latents of ``picture`` as ``pipe`` denoises them, without noise."""
     import torch
     from diffusers.pipelines.stable_diffusion.pipeline_stable_diffusion_img2img import (
@@ -44,14 +39,15 @@ def encoded(pipe: Any, picture: Image.Image, layout: Latents) -> torch.Tensor:
     if layout == "flux2":
         shades = torch.from_numpy(np.asarray(picture, np.float32) / 255)
         pixels = (2 * shades - 1).permute(2, 0, 1)[None].to(pipe._execution_device, dtype)
-        patches = patched(retrieve_latents(vae.encode(pixels), sample_mode="argmax"))
+        patches = to_patches(retrieve_latents(vae.encode(pixels), sample_mode="argmax"))
         mean, deviation = patch_statistics(vae, patches)
         return (patches - mean) / deviation
     if config.get("force_upcast"):
         # Such autoencoders overflow in half precision.
         vae.to(dtype=torch.float32)
     pixels = pipe.image_processor.preprocess(picture).to(pipe._execution_device, vae.dtype)
-    if _of_videos(config):
+    # Autoencoders of videos take a frame.
+    if "temperal_downsample" in config:
         pixels = pixels.unsqueeze(2)
     latents: torch.Tensor = retrieve_latents(vae.encode(pixels), sample_mode="argmax")
     vae.to(dtype=dtype)
@@ -67,29 +63,29 @@ def encoded(pipe: Any, picture: Image.Image, layout: Latents) -> torch.Tensor:
         latents = latents - config.shift_factor
     if config.get("scaling_factor") is not None:
         latents = latents * config.scaling_factor
-    return packed(pipe, latents, layout)
+    return pack_latents(pipe, latents, layout)
 
 
-def packed(pipe: Any, latents: torch.Tensor, layout: Latents) -> torch.Tensor:
+def pack_latents(pipe: Any, latents: torch.Tensor, layout: Latents) -> torch.Tensor:
     """``[1, channels, height, width]`` (or with one frame before the height) in ``layout``."""
     if layout == "grid":
         return latents
     if layout == "flux2":
-        return patched(latents)
+        return to_patches(latents)
     channels, (height, width) = latents.shape[1], latents.shape[-2:]
     found: torch.Tensor = pipe._pack_latents(latents, 1, channels, height, width)
     return found
 
 
-def patched(latents: torch.Tensor) -> torch.Tensor:
+def to_patches(latents: torch.Tensor) -> torch.Tensor:
     """Return ``[batch, channels, height, width]`` as patches of 2×2 in a row, channels last."""
     batch, channels, height, width = latents.shape
     cells = latents.reshape(batch, channels, height // 2, 2, width // 2, 2)
     return cells.permute(0, 2, 4, 1, 3, 5).reshape(batch, -1, 4 * channels)
 
 
-def unpatched(patches: torch.Tensor, height: int, width: int) -> torch.Tensor:
-    """Undo :func:`patched`; ``height`` and ``width`` are those of the patches together."""
+def from_patches(patches: torch.Tensor, height: int, width: int) -> torch.Tensor:
+    """Undo :func:`to_patches`; ``height`` and ``width`` are those of the patches together."""
     batch, _, channels = patches.shape
     cells = patches.reshape(batch, height, width, channels // 4, 2, 2)
     return cells.permute(0, 3, 1, 4, 2, 5).reshape(batch, channels // 4, 2 * height, 2 * width)
@@ -105,10 +101,6 @@ def channels_of(pipe: Any) -> int:
     """Return the channels of a latent cell."""
     config = pipe.vae.config
     return int(config.get("latent_channels") or config["z_dim"])
-
-
-def _of_videos(config: Any) -> bool:
-    return "temperal_downsample" in config
 
 
 def pipeline_of_parts(pipe: Any, name: str) -> Any:
@@ -128,8 +120,8 @@ def picture_of(
     return picture if picture.size == size else picture.resize(size, Image.Resampling.LANCZOS)
 
 
-def flows(scheduler: Any) -> bool:
-    """Whether ``scheduler`` moves on straight lines between noise and picture."""
+def is_flow_matching(scheduler: Any) -> bool:
+    """Return whether ``scheduler`` moves on straight lines between noise and picture."""
     return hasattr(scheduler, "scale_noise")
 
 
@@ -157,7 +149,7 @@ class Inpainter:
         steps: int,
         seed: int,
         references: Sequence[Reference] = (),
-    ) -> tuple[dict[str, Any], Kept | None]:
+    ) -> tuple[dict[str, Any], PreservedArea | None]:
         """Return the call options of a drawing of ``steps`` steps that begins with ``start``.
 
         Also returns which part of the picture stays. ``size`` is (width, height) in pixels; a start
@@ -166,26 +158,26 @@ class Inpainter:
         picture = picture_of(start.image, load, size)
         # No step would draw nothing. Diffusion pipelines round the steps down, so that half a step
         # more gives one; flow-matching ones round up.
-        least = 0.5 if flows(self.pipe.scheduler) else 1.5
+        least = 0.5 if is_flow_matching(self.pipe.scheduler) else 1.5
         strength = min(1.0, max(start.strength, least / steps))
         options: dict[str, Any] = {"image": picture, "strength": strength}
         mask = None if start.mask is None else load(start.mask).convert("L").resize(size)
         family = self._family
         if family.inpaint is not None:
             options["mask_image"] = mask or Image.new("L", size, 255)
-            options |= sized(family.edits, size)
+            options |= size_options(family.edits, size)
             shown = [one for one in references if one.weight != 0]
             if shown:
                 smallest = family.edits.least if family.edits else 1
-                options["image_reference"] = fitted(
+                options["image_reference"] = fit_picture(
                     load(shown[0].image), size, self._multiple, smallest
                 )
         if mask is None:
             return options, None
-        return options, Kept(self.pipe, picture, mask, seed, family.latents)
+        return options, PreservedArea(self.pipe, picture, mask, seed, family.latents)
 
 
-class Kept:
+class PreservedArea:
     """The part of a picture that stays."""
 
     def __init__(
@@ -210,8 +202,8 @@ class Kept:
         shares = white.reshape(height // factor, factor, width // factor, factor).mean((1, 3))
         self._cells = shares >= 0.5
         cells = torch.from_numpy(self._cells).to(pipe._execution_device)
-        self._changes = packed(pipe, cells.expand(1, channels_of(pipe), -1, -1), layout)
-        self._latents = encoded(pipe, picture, layout)
+        self._changes = pack_latents(pipe, cells.expand(1, channels_of(pipe), -1, -1), layout)
+        self._latents = encode_picture(pipe, picture, layout)
         noise = torch.randn(self._latents.shape, generator=torch.Generator().manual_seed(seed))
         self._noise = noise.to(self._latents)
 
@@ -223,7 +215,7 @@ class Kept:
         times = scheduler.timesteps
         times = times[-getattr(self._pipe, "num_timesteps", len(times)) :]
         held = self._latents
-        if step + 1 < len(times) and flows(scheduler):
+        if step + 1 < len(times) and is_flow_matching(scheduler):
             level = scheduler.sigmas[scheduler.step_index].to(held)
             held = (1 - level) * held + level * self._noise
         elif step + 1 < len(times):
@@ -261,7 +253,7 @@ class Editor:
         load: Callable[[str], Image.Image],
         size: tuple[int, int],
         seed: int,
-    ) -> tuple[Any, dict[str, Any], Kept | None]:
+    ) -> tuple[Any, dict[str, Any], PreservedArea | None]:
         """Return the pipeline to call, the options that carry the pictures, and what of them stays.
 
         ``size`` is (width, height) in pixels of what is drawn. A picture to edit comes first, at
@@ -271,12 +263,12 @@ class Editor:
         pictures, kept = [], None
         if start is not None:
             picture = picture_of(start.image, load, size)
-            pictures.append(fitted(picture, size, 1, self._form.least))
+            pictures.append(fit_picture(picture, size, 1, self._form.least))
             if start.mask is not None:
                 mask = load(start.mask).convert("L").resize(size)
-                kept = Kept(self._pipe, picture, mask, seed, self._latents)
+                kept = PreservedArea(self._pipe, picture, mask, seed, self._latents)
         pictures += [
-            fitted(load(one.image), size, self._multiple, self._form.least)
+            fit_picture(load(one.image), size, self._multiple, self._form.least)
             for one in references
             if one.weight != 0
         ]
@@ -286,14 +278,14 @@ class Editor:
                 f"{type(self._pipe).__name__} sees {most} picture{'s' * (most > 1)} at once, "
                 f"{len(pictures)} were given: leave the references out, or the picture to edit"
             )
-        options = sized(self._form, size)
+        options = size_options(self._form, size)
         if not pictures:
             return self._drawing, options, None
         options["image"] = pictures if self._form.listed else pictures[0]
         return self._pipe, options, kept
 
 
-def sized(form: EditForm | None, size: tuple[int, int]) -> dict[str, Any]:
+def size_options(form: EditForm | None, size: tuple[int, int]) -> dict[str, Any]:
     """Return the call options that keep a pipeline to ``size``, (width, height) in pixels."""
     match form and form.sizing:
         case "max_area":
@@ -303,7 +295,7 @@ def sized(form: EditForm | None, size: tuple[int, int]) -> dict[str, Any]:
     return {}
 
 
-def fitted(
+def fit_picture(
     picture: Image.Image, size: tuple[int, int], multiple: int, least: int = 1
 ) -> Image.Image:
     """Return ``picture`` in RGB and in its shape, at most as large as ``size``.

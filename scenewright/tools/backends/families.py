@@ -1,27 +1,25 @@
-"""What differs between families of pipelines, as data in ``families.toml``."""
+"""Differences between families of pipelines, as data in ``families.toml``."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
+
+from pydantic import ConfigDict, TypeAdapter
 
 from scenewright.core.ports.backend import ReferenceMaths
 
 AdapterForm = Literal["none", "unet", "flux", "sd3"]
 """The published layouts of IP-Adapters: for UNets (h94), for Flux (XLabs), for SD3 (InstantX)."""
 Latents = Literal["grid", "packed", "flux2"]
-"""How a pipeline holds its latents: channels × height × width, patches of 2×2 in a row, or patches
+"""Layout of a pipeline's latents: channels × height × width, patches of 2×2 in a row, or patches
 of 2×2 that are normalised by the autoencoder's statistics, in a row."""
-
-GuidancePasses = Literal["batch", "calls"]
-"""How a pipeline guides: ``batch``: each call of the denoiser has the inputs without the prompt,
-then those with it; ``calls``: it is called with the prompt first, then without it."""
 
 _MATHS: dict[AdapterForm, ReferenceMaths] = {
     "none": "none", "unet": "exact", "flux": "exact", "sd3": "joined",
@@ -30,7 +28,7 @@ _MATHS: dict[AdapterForm, ReferenceMaths] = {
 
 @dataclass(frozen=True, slots=True)
 class EditForm:
-    """How a pipeline edits pictures by instruction."""
+    """Editing of pictures by instruction."""
 
     pictures: int | None = None
     """Most pictures that it sees at once; None: any number."""
@@ -68,7 +66,7 @@ class FewSteps:
     """A part of the repository's or folder's name, in lower case."""
 
     def applies(self, folder: Path, *settings: Mapping[str, Any]) -> bool:
-        """Whether the model in ``folder`` is one of them.
+        """Return whether the model in ``folder`` is one of them.
 
         ``settings`` are its index and the denoiser's configuration.
         """
@@ -106,7 +104,9 @@ class FewStepLora:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What a pipeline class takes and does, beyond drawing from a prompt."""
+    """Inputs and abilities of a pipeline class, beyond drawing from a prompt."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     adapter: AdapterForm = "none"
     """The layout of its IP-Adapters."""
@@ -117,9 +117,9 @@ class Family:
     inpaint: str | None = None
     """The class of the same parts that draws a masked place anew after references."""
     latents: Latents = "grid"
-    """How those are held."""
+    """Layout of its latents."""
     edits: EditForm | None = None
-    """How it edits by instruction; None: it does not."""
+    """Editing by instruction; None: it does not."""
     text: tuple[tuple[str, ...], ...] = ()
     """Tokenizers of the prompt's embeddings: rows follow each other along the tokens, those of a
     row lie side by side along the channels. Empty: words cannot be emphasised."""
@@ -135,8 +135,6 @@ class Family:
     """Tokens of the chat template that these lengths count; None: the tokenizer's own marks."""
     guidance: str = "guidance_scale"
     """The call's option for the guidance scale."""
-    passes: GuidancePasses | None = None
-    """How it guides, if guidance can be left out in late steps; None: it cannot."""
     cell: int | None = None
     """Pixels of a side of what the denoiser takes as one cell of the latents; None: what the
     pipeline scales by."""
@@ -147,7 +145,7 @@ class Family:
     languages: tuple[str, ...] = ("en",)
     """Languages that it was trained to draw from (ISO 639-1); ``*``: any."""
     no_negative: str | None = None
-    """What the call takes for an empty negative prompt."""
+    """Value of the call for an empty negative prompt."""
     steps: int | None = None
     """Denoising steps that its makers recommend; None: the call's default."""
     scale: float | None = None
@@ -165,12 +163,12 @@ class Family:
     """Width and height must be multiples of this many pixels, beside what the latents ask for."""
 
     def references(self, wanted: int) -> int:
-        """How many references a request may have where ``wanted`` are to be allowed."""
+        """Return how many references a request may have where ``wanted`` are to be allowed."""
         most = self.edits.pictures if self.edits is not None else self.most_references
         return wanted if most is None else min(wanted, most)
 
     def edit_references(self, wanted: int) -> int:
-        """How many references may stand beside a picture that is edited by instruction."""
+        """Return how many references may stand beside a picture that is edited by instruction."""
         if self.edits is None or not self.edits.listed:
             return 0
         most = self.edits.pictures
@@ -183,7 +181,7 @@ class Family:
 
     @property
     def maths(self) -> ReferenceMaths:
-        """How references enter the picture."""
+        """Way in which references enter the picture."""
         return "pictures" if self.edits is not None else _MATHS[self.adapter]
 
     def defaults(self, distilled: bool) -> FewSteps | None:
@@ -238,20 +236,4 @@ def known_families() -> dict[str, Family]:
         like = own.pop("like", None)
         return (table(like) if like else {}) | own
 
-    return {name: _family(table(name)) for name in tables}
-
-
-def _family(table: dict[str, Any]) -> Family:
-    known = {one.name for one in fields(Family)}
-    if unknown := table.keys() - known:
-        raise ValueError(f"families.toml has unknown keys: {', '.join(sorted(unknown))}")
-    made = dict(table)
-    if "edits" in made:
-        made["edits"] = EditForm(**made["edits"])
-    if "few" in made:
-        few = made["few"]
-        made["few"] = FewSteps(**few | {"lengths": tuple(few.get("lengths", ()))})
-    made["few_loras"] = tuple(FewStepLora(**one) for one in made.get("few_loras", ()))
-    made["text"] = tuple(tuple(row) for row in made.get("text", ()))
-    made["lengths"] = tuple(made.get("lengths", ()))
-    return Family(**made)
+    return TypeAdapter(dict[str, Family]).validate_python({name: table(name) for name in tables})

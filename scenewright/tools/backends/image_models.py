@@ -1,4 +1,4 @@
-"""What models behind image APIs can do: the table of facts and a user's own settings."""
+"""Abilities of models behind image APIs: the table of facts and a user's own settings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Served:
 
 
 class ImageCaps(BaseModel):
-    """What one model takes and gives."""
+    """Inputs and outputs of one model."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -87,9 +87,9 @@ class ImageCaps(BaseModel):
     output_tokens: int = Field(ge=0)
     """Tokens of one picture, as an estimate for limits of tokens a minute."""
     as_of: date
-    """When this was right."""
+    """Date of these facts."""
     source: str
-    """Where it was published."""
+    """Source of these facts."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -105,6 +105,9 @@ class ImageCaps(BaseModel):
         Every size is served: the nearest one of the model's is drawn and scaled.
         """
         references = max(0, self.pictures - 1)
+        limits = [] if self.prompt_tokens is None else [self.prompt_tokens]
+        if self.prompt_characters is not None:
+            limits.append(self.prompt_characters // CHARACTERS_A_TOKEN)
         return BackendFeatures(
             references=references,
             reference_maths="pictures" if references else "none",
@@ -120,15 +123,8 @@ class ImageCaps(BaseModel):
             instructions=self.instructions and self.pictures > 0,
             edit_references=references if self.instructions else 0,
             strengths=False,
-            prompt_tokens=self._prompt_tokens(),
+            prompt_tokens=min(limits, default=None),
         )
-
-    def _prompt_tokens(self) -> int | None:
-        """Most tokens of a prompt, by both limits."""
-        characters = self.prompt_characters
-        as_tokens = None if characters is None else characters // CHARACTERS_A_TOKEN
-        known = [most for most in (self.prompt_tokens, as_tokens) if most is not None]
-        return min(known, default=None)
 
     def served(self, size: tuple[int, int]) -> Served:
         """Return the size that is asked of the provider for a picture of ``size`` (width, height).

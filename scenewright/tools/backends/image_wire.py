@@ -1,8 +1,7 @@
 """From a generation request to what is sent to an image API, and from its picture to the result.
 
-How a request with pictures is put into words for a model that is told all in its prompt.
-
-The first paragraph is the request's own prompt, as it is; the notes follow after an empty line.
+A request with pictures is put into words for a model that takes everything in its prompt: the
+first paragraph is the request's own prompt, as it is; the notes follow after an empty line.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from scenewright.core.ports.backend import GenerationRequest
 from scenewright.providers.clients.images import ImageRequest
 from scenewright.tools.backends.image_models import ImageCaps
 
+_HALF = 128
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom, as shares of width and height."""
 
@@ -47,7 +47,9 @@ WORDING = (DRAFT, OPEN_PART, ORDERED, ORDERED_PART, MASKED, BOXED, SHOWN_ONE, SH
 """All words, for fingerprints."""
 
 
-def words_of(request: GenerationRequest, references: int, box: Box | None, masked: bool) -> str:
+def compose_prompt(
+    request: GenerationRequest, references: int, box: Box | None, masked: bool
+) -> str:
     """Return the prompt of ``request`` as it is sent, with notes on its pictures.
 
     ``references``: how many are shown. ``box``: where the start picture may change, if only a
@@ -71,21 +73,18 @@ def words_of(request: GenerationRequest, references: int, box: Box | None, maske
     return "\n\n".join((request.prompt, " ".join(notes))) if notes else request.prompt
 
 
-_HALF = 128
-
-
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
     """A request to a provider, and how its picture becomes the one that was asked for."""
 
     request: ImageRequest
-    """What is sent."""
+    """Request to the provider."""
     size: tuple[int, int]
     """(width, height) in pixels of the result."""
     start: Image.Image | None
     """The picture to change, of that size."""
     mask: Image.Image | None
-    """Likewise: white where it may change, black where it stays; None: all of it may."""
+    """Mask of that size: white where it may change, black where it stays; None: all may."""
 
 
 def prepare_request(
@@ -105,7 +104,12 @@ def prepare_request(
     served = caps.served(size)
     drawn = (served.width, served.height)
     shown = [one for one in request.references if one.weight > 0]
-    pictures = [png_bytes(_within(load(one.image), caps.picture_side)) for one in shown]
+    pictures = []
+    for one in shown:
+        picture = load(one.image).copy()
+        if max(picture.size) > caps.picture_side:
+            picture.thumbnail((caps.picture_side, caps.picture_side), Image.Resampling.LANCZOS)
+        pictures.append(png_bytes(picture))
     start = mask = None
     box: Box | None = None
     sent_mask = None
@@ -116,11 +120,18 @@ def prepare_request(
         if request.start.mask is not None:
             open_part = load(request.start.mask).convert("L")
             mask = _two_toned(open_part, size)
-            box = _box(mask)
+            # Around what is white; everything where nothing is.
+            left, top, right, bottom = mask.getbbox() or (0, 0, *size)
+            box = left / size[0], top / size[1], right / size[0], bottom / size[1]
             if caps.masks:
-                sent_mask = _transparent(_two_toned(open_part, drawn), drawn)
+                # The file is transparent where the mask is white.
+                cut = Image.new("RGBA", drawn, (0, 0, 0, 255))
+                cut.putalpha(ImageOps.invert(_two_toned(open_part, drawn)))
+                buffer = io.BytesIO()
+                cut.save(buffer, "PNG", optimize=False, compress_level=6)
+                sent_mask = buffer.getvalue()
     sent = ImageRequest(
-        prompt=words_of(request, len(shown), box, sent_mask is not None),
+        prompt=compose_prompt(request, len(shown), box, sent_mask is not None),
         width=served.width,
         height=served.height,
         ratio=served.ratio,
@@ -137,50 +148,27 @@ def prepare_request(
     return PreparedRequest(sent, size, start, mask)
 
 
-def fitted(image: Image.Image, work: PreparedRequest) -> Image.Image:
+def fit_result(image: Image.Image, work: PreparedRequest) -> Image.Image:
     """``image`` as it was asked for: of its size, and unchanged where the mask is black.
 
     A picture of another shape loses what stands over at two sides; one that was made from a
     start picture is stretched back as that was.
     """
     if work.start is None:
-        return image if image.size == work.size else _covering(image, work.size)
+        return (
+            image
+            if image.size == work.size
+            else ImageOps.fit(image, work.size, Image.Resampling.LANCZOS)
+        )
     image = _resized(image, work.size)
     return image if work.mask is None else Image.composite(image, work.start, work.mask)
-
-
-def _covering(image: Image.Image, size: tuple[int, int]) -> Image.Image:
-    return ImageOps.fit(image, size, Image.Resampling.LANCZOS)
 
 
 def _resized(image: Image.Image, size: tuple[int, int]) -> Image.Image:
     return image if image.size == size else image.resize(size, Image.Resampling.LANCZOS)
 
 
-def _within(image: Image.Image, side: int) -> Image.Image:
-    if max(image.size) > side:
-        image = image.copy()
-        image.thumbnail((side, side), Image.Resampling.LANCZOS)
-    return image
-
-
 def _two_toned(mask: Image.Image, size: tuple[int, int]) -> Image.Image:
     if mask.size != size:
         mask = mask.resize(size, Image.Resampling.BILINEAR)
     return mask.point(lambda value: 255 if value >= _HALF else 0)
-
-
-def _box(mask: Image.Image) -> Box:
-    """Around what is white; everything where nothing is."""
-    left, top, right, bottom = mask.getbbox() or (0, 0, *mask.size)
-    width, height = mask.size
-    return left / width, top / height, right / width, bottom / height
-
-
-def _transparent(mask: Image.Image, size: tuple[int, int]) -> bytes:
-    """Return a PNG file that is transparent where ``mask`` is white."""
-    cut = Image.new("RGBA", size, (0, 0, 0, 255))
-    cut.putalpha(ImageOps.invert(mask))
-    buffer = io.BytesIO()
-    cut.save(buffer, "PNG", optimize=False, compress_level=6)
-    return buffer.getvalue()

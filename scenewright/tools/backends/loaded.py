@@ -1,9 +1,4 @@
-"""A loaded pipeline and everything that draws with it.
-
-What a backend refuses before it draws.
-
-Which requests may be drawn in one batch.
-"""
+"""A loaded pipeline and everything that draws with it: checks of requests, batches, drawings."""
 
 from __future__ import annotations
 
@@ -14,14 +9,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from scenewright.config.local_images import CacheSpec
 from scenewright.core.error_text import error_text
-from scenewright.core.layout import crop_around, drawn_size
+from scenewright.core.layout import crop_around
 from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
@@ -33,17 +28,18 @@ from scenewright.core.ports.backend import (
     always,
 )
 from scenewright.tools.backends.adapter import ReferenceForm
+from scenewright.tools.backends.checks import check_request
 from scenewright.tools.backends.denoiser_work import DenoiserWork, is_guided
 from scenewright.tools.backends.editing import (
     Editor,
     Inpainter,
-    Kept,
+    PreservedArea,
     picture_of,
     pipeline_of_parts,
 )
 from scenewright.tools.backends.families import Family
 from scenewright.tools.backends.model_folder import ModelFolder
-from scenewright.tools.backends.modular import layout_rows, pictures_of
+from scenewright.tools.backends.modular import layout_rows, run_pipeline
 from scenewright.tools.backends.pipeline import call_options, quiet, remember_prompts
 from scenewright.tools.backends.previews import Previews
 from scenewright.tools.backends.prompts import (
@@ -53,41 +49,35 @@ from scenewright.tools.backends.prompts import (
     read_in_chunks,
 )
 
+MAX_BATCH = 4
+"""Most pictures in one batch: beyond it a device that is kept busy gains nothing."""
+PROMPTS_KEPT = 64
+"""Encoded prompts in memory."""
+Done = Callable[[int, int, bytes], None]
+"""Called after each step with its number from 1, the steps in all, and a preview or nothing."""
 
-def check(
+
+def check_local_request(
     request: GenerationRequest, features: BackendFeatures, folder: ModelFolder, name: str
 ) -> None:
     """Raise ``BackendError`` if a backend of such ``features`` cannot serve ``request``.
 
     ``name`` is the backend's id and ``folder`` its model's.
     """
-    multiple = folder.multiple
-    count = len(request.references)
-    if count and not features.references:
-        raise BackendError(f"{name} takes no references: give it an IP-Adapter or leave them out")
-    if count > features.references:
-        raise BackendError(
-            f"{count} references were given, {name} takes at most {features.references}: "
-            "give fewer or raise max_references"
-        )
+    advice = "give fewer or raise max_references"
+    check_request(
+        request,
+        features,
+        name,
+        references_advice=advice if features.references else "give it an IP-Adapter",
+        boxes_advice=", or give a FLUX 3 model a prompt_upsampler",
+    )
     if not all(math.isfinite(reference.weight) for reference in request.references):
         raise BackendError("the weight of a reference is not a finite number: give one")
-    if any(reference.mask for reference in request.references) and not features.masks:
-        raise BackendError(f"{name} takes no masks of references: leave 'mask' out")
-    if any(reference.schedule for reference in request.references) and not features.schedules:
-        raise BackendError(f"{name} keeps the weights of references: leave 'schedule' out")
-    if request.emphasis and not features.emphasis:
-        raise BackendError(f"{name} cannot weigh words of the prompt: leave 'emphasis' out")
-    if request.boxes and not features.boxes:
-        raise BackendError(
-            f"{name} takes no boxes: leave 'boxes' out, or give a FLUX 3 model a prompt_upsampler"
-        )
     if request.start is not None:
         _check_start(request.start, request, features, folder)
-    width, height = request.width, request.height
-    if (width is None) != (height is None):
-        raise BackendError("only one of width and height is given: give both or none")
-    for side, which in ((width, "width"), (height, "height")):
+    multiple = folder.multiple
+    for side, which in ((request.width, "width"), (request.height, "height")):
         if side is not None and side % multiple:
             raise BackendError(
                 f"the {which} {side} is not a multiple of {multiple} pixels, which {name} "
@@ -125,11 +115,7 @@ def _check_start(
         )
 
 
-MOST = 4
-"""Most pictures in one batch: beyond it a device that is kept busy gains nothing."""
-
-
-def batches(
+def group_into_batches(
     requests: Sequence[GenerationRequest],
     features: BackendFeatures,
     family: Family,
@@ -155,7 +141,6 @@ def batches(
             (request.width, request.height) if request.width else features.default_size,
             request.steps or features.default_steps,
             features.default_guidance if request.guidance is None else request.guidance,
-            request.guided_share,
             bool(request.negative_prompt),
             chunk_count(reader, (request.prompt, request.negative_prompt)),
             reader.length((request.prompt, request.negative_prompt)),
@@ -168,14 +153,7 @@ def batches(
     return found
 
 
-T = TypeVar("T")
-
-PROMPTS_KEPT = 64
-Done = Callable[[int, int, bytes], None]
-"""Told of each step: its number from 1, the steps in all, and a preview or nothing."""
-
-
-class Loaded:
+class LoadedPipeline:
     """One pipeline with its references, its other forms and its memory of prompts.
 
     Not thread-safe: adapter weights and schedulers are state of the pipeline.
@@ -205,7 +183,6 @@ class Loaded:
         self._reader = reader
         self._references = references
         self._cache = cache
-        self._inpainter: Inpainter | None = None
         self._drawing = pipe
         read_in_chunks(pipe, reader)
         self._prompts = [remember_prompts(pipe, PROMPTS_KEPT)]
@@ -225,21 +202,22 @@ class Loaded:
     def _prompts_reused(self) -> int:
         return sum(memory.hits for memory in self._prompts)
 
-    def _passes(self, pipe: Any, guidance: float, negative: str | None) -> bool:
-        distilled = self._folder.distilled
-        return is_guided(pipe, self._family, guidance, bool(negative), distilled)
-
     @cached_property
     def _plain_step(self) -> float:
         """Pixels that the denoiser works through in a step of a plain picture."""
         features, family = self._features, self._family
-        guided = self._passes(self._drawing, features.default_guidance, family.no_negative)
+        guided = is_guided(
+            self._drawing,
+            family,
+            features.default_guidance,
+            bool(family.no_negative),
+            self._folder.distilled,
+        )
         return float(math.prod(features.default_size) * (2 if guided else 1))
 
-    def _inpainting(self) -> Inpainter:
-        if self._inpainter is None:
-            self._inpainter = Inpainter(self._drawing, self._family, self._folder.multiple)
-        return self._inpainter
+    @cached_property
+    def _inpainter(self) -> Inpainter:
+        return Inpainter(self._drawing, self._family, self._folder.multiple)
 
     def _begin(
         self,
@@ -247,15 +225,14 @@ class Loaded:
         load: Callable[[str], Image.Image],
         size: tuple[int, int],
         steps: int,
-    ) -> tuple[Any, dict[str, Any], Kept | None]:
+    ) -> tuple[Any, dict[str, Any], PreservedArea | None]:
         """Return the pipeline to call, what it is called with beside the prompt, and what stays."""
         start = request.start
         if start is not None and not start.instruct:
-            inpainter = self._inpainting()
-            options, kept = inpainter.begin(
+            options, kept = self._inpainter.begin(
                 start, load, size, steps, request.seed, request.references
             )
-            return inpainter.pipe, options, kept
+            return self._inpainter.pipe, options, kept
         if self._editor is not None:
             return self._editor.begin(start, request.references, load, size, request.seed)
         return self._drawing, {}, None
@@ -293,26 +270,27 @@ class Loaded:
         features, references, family = self._features, self._references, self._family
         reused = self._prompts_reused, references.reused if references else 0
         started = time.perf_counter()
-        width, height = request.width, request.height
-        if width is None or height is None:
-            width, height = features.default_size
+        width, height = self._size_of(request)
         steps = request.steps or features.default_steps
         guidance = features.default_guidance if request.guidance is None else request.guidance
-        options: dict[str, Any] = {
-            "prompt": _one_or_all([one.prompt for one in requests]),
+        columns: dict[str, list[Any]] = {
+            "prompt": [one.prompt for one in requests],
             # Some pipelines have their own way of "no negative prompt", which None asks for.
-            "negative_prompt": _one_or_all(
-                [one.negative_prompt or family.no_negative for one in requests]
-            ),
+            "negative_prompt": [one.negative_prompt or family.no_negative for one in requests],
+            # Noise from the CPU is the same whatever device denoises it.
+            "generator": [torch.Generator("cpu").manual_seed(one.seed) for one in requests],
+        }
+        single = len(requests) == 1
+        options: dict[str, Any] = {
+            **{
+                name: values[0] if single or values[0] is None else values
+                for name, values in columns.items()
+            },
             "width": width,
             "height": height,
             "num_inference_steps": steps,
             family.guidance: guidance,
             "guidance_rescale": self._folder.defaults.guidance_rescale,
-            # Noise from the CPU is the same whatever device denoises it.
-            "generator": _one_or_all(
-                [torch.Generator("cpu").manual_seed(one.seed) for one in requests]
-            ),
             "output_type": "np",
             **family.options,
         }
@@ -323,17 +301,11 @@ class Loaded:
             missing = self._weights.use(request.prompt, request.emphasis)
             pipe, begun, kept = self._begin(request, load, (width, height), steps)
             options |= begun
-            guided = self._passes(pipe, guidance, request.negative_prompt or family.no_negative)
-            share, plain = request.guided_share, self._plain_step
-
-            def step_done(step: int, of: int, preview: bytes) -> None:
-                self._work.step_done(step, of, share)
-                done(step, of, preview)
-
+            plain = self._plain_step
             shown = None
             if previews and len(requests) == 1:
                 shown = Previews(previews, family.latents, (width, height), watched)
-            report = _reporter(step_done, steps, kept, references, shown)
+            report = _reporter(done, steps, kept, references, shown)
             options["callback_on_step_end"] = report
             accepted = call_options(type(pipe).__name__)
             options = {key: value for key, value in options.items() if key in accepted}
@@ -341,7 +313,8 @@ class Loaded:
                 options |= references.options(request.references, load, guidance, (width, height))
             if request.boxes:
                 options["boxes"] = layout_rows(request.boxes, edited="image" in options)
-            self._guide(pipe, guidance)
+            if family.guider and not self._folder.distilled and pipe.guider is not None:
+                pipe.guider = pipe.guider.new(guidance_scale=guidance)
             if self._cache is not None:
                 from scenewright.tools.backends.placing import fit_cache
 
@@ -349,10 +322,10 @@ class Loaded:
                 fit_cache(pipe, self._cache, steps, continued)
             try:
                 with (
-                    self._work.watched(guided, share),
-                    _steps_told(pipe, None if "callback_on_step_end" in accepted else report),
+                    self._work.counted(),
+                    _report_steps(pipe, None if "callback_on_step_end" in accepted else report),
                 ):
-                    pixels, written = pictures_of(pipe, options)
+                    pixels, written = run_pipeline(pipe, options)
             except Cancelled:
                 raise
             except torch.cuda.OutOfMemoryError as error:
@@ -366,7 +339,7 @@ class Loaded:
                     f"{self._name} could not draw this ({error_text(error)}): "
                     "check steps, size and guidance"
                 ) from error
-            counts = [count_read(one, family, self._reader) for one in requests]
+            counts = [count_read_tokens(one, family, self._reader) for one in requests]
         if not np.isfinite(pixels).all():
             raise BackendError(
                 f"{self._name} computed values that are not numbers: its weights are damaged or "
@@ -409,34 +382,29 @@ class Loaded:
         done: Done,
     ) -> GeneratedImage:
         """Draw the surroundings of what may change alone, and put them back into the picture."""
-        width, height = request.width, request.height
-        if width is None or height is None:
-            width, height = self._features.default_size
-        size = (width, height)
-        within = start.model_copy(update={"crop": False, "crop_scale": 1.0})
+        size = self._size_of(request)
+        within = start.model_copy(update={"crop": False})
         mask = None if start.mask is None else load(start.mask).convert("L").resize(size)
         usual = self._features.default_size
         box = None if mask is None else crop_around(mask, self._folder.multiple, usual)
-        if mask is None or box is None:
+        if box is None:
             return self.draw(request.model_copy(update={"start": within}), load, done)
         left, top, right, bottom = box
-        large = drawn_size(box, start.crop_scale, self._folder.multiple, usual)
         # The memory of encoded references goes by name: a part of a picture has one of its own.
-        part = f"@{','.join(map(str, (*box, *large)))}"
+        part = f"@{','.join(map(str, box))}"
 
         def named(image: str | None) -> str | None:
             return image and image + part
 
         def load_part(image: str) -> Image.Image:
-            cut = load(image.removesuffix(part)).resize(size).crop(box)
-            return cut if cut.size == large else cut.resize(large, Image.Resampling.LANCZOS)
+            return load(image.removesuffix(part)).resize(size).crop(box)
 
         inside = {"image": named(start.image), "mask": named(start.mask)}
         drawn = self.draw(
             request.model_copy(
                 update={
-                    "width": large[0],
-                    "height": large[1],
+                    "width": right - left,
+                    "height": bottom - top,
                     "start": within.model_copy(update=inside),
                     "references": tuple(
                         one.model_copy(update={"image": named(one.image), "mask": named(one.mask)})
@@ -448,29 +416,27 @@ class Loaded:
             done,
         )
         whole = picture_of(start.image, load, size).copy()
-        new = drawn.image
-        if large != (right - left, bottom - top):
-            new = new.resize((right - left, bottom - top), Image.Resampling.LANCZOS)
-            # Twice resized, what was to be kept would be less sharp than it was.
-            new = Image.composite(new, whole.crop(box), mask.crop(box))
-        whole.paste(new, (left, top))
+        whole.paste(drawn.image, (left, top))
         crop = f"{right - left}x{bottom - top}"
         return replace(drawn, image=whole, details=drawn.details | {"crop": crop})
 
-    def _guide(self, pipe: Any, guidance: float) -> None:
-        """Set the guidance of a pipeline that is guided by a part of its own."""
-        if self._family.guider and not self._folder.distilled and pipe.guider is not None:
-            pipe.guider = pipe.guider.new(guidance_scale=guidance)
+    def _size_of(self, request: GenerationRequest) -> tuple[int, int]:
+        """Return the (width, height) of ``request`` in pixels."""
+        if request.width is None or request.height is None:
+            return self._features.default_size
+        return request.width, request.height
 
 
-def count_read(request: GenerationRequest, family: Family, reader: PromptReader) -> PromptCount:
+def count_read_tokens(
+    request: GenerationRequest, family: Family, reader: PromptReader
+) -> PromptCount:
     """Return how much of its prompt a model of ``family`` reads."""
-    if reads_whole(request, family):
+    if has_unlimited_prompt(request, family):
         return PromptCount(reader.tokens(request.prompt))
     return reader.count(request.prompt)
 
 
-def reads_whole(request: GenerationRequest, family: Family) -> bool:
+def has_unlimited_prompt(request: GenerationRequest, family: Family) -> bool:
     """Return whether a model of ``family`` reads the prompt of any length."""
     edits, start = family.edits, request.start
     shown = any(one.weight != 0 for one in request.references)
@@ -489,7 +455,7 @@ def _picture(pixels: np.ndarray, size: tuple[int, int]) -> Image.Image:
 
 
 @contextlib.contextmanager
-def _steps_told(pipe: Any, report: Callable[..., dict[str, Any]] | None) -> Iterator[None]:
+def _report_steps(pipe: Any, report: Callable[..., dict[str, Any]] | None) -> Iterator[None]:
     """Inside, call ``report`` after each step of the scheduler, for pipelines that do not."""
     if report is None:
         yield
@@ -508,16 +474,10 @@ def _steps_told(pipe: Any, report: Callable[..., dict[str, Any]] | None) -> Iter
         del scheduler.step
 
 
-def _one_or_all(values: list[T]) -> T | list[T] | None:
-    if len(values) == 1:
-        return values[0]
-    return None if values[0] is None else values
-
-
 def _reporter(
     done: Done,
     steps: int,
-    kept: Kept | None,
+    kept: PreservedArea | None,
     references: ReferenceForm | None,
     previews: Previews | None,
 ) -> Callable[..., dict[str, Any]]:

@@ -50,7 +50,7 @@ class Lora:
     layers: int = 0
     """Layers that it changes; 0: unknown."""
     taken: int = 0
-    """Those of them that the model has."""
+    """Number of them that the model has."""
 
     @classmethod
     def open(cls, spec: LoraSpec) -> Lora:
@@ -84,22 +84,20 @@ def open_loras(specs: Iterable[LoraSpec], model: ModelFolder) -> tuple[Lora, ...
     No weights of the model are read. Raises ``BackendError`` if one is missing or made for another
     family, or if the pipeline takes none.
     """
-    return tuple(_fitted(Lora.open(spec), model) for spec in specs)
-
-
-def _fitted(lora: Lora, model: ModelFolder) -> Lora:
-    with quiet():
-        kind = pipeline_class(model.pipeline_class)
-        if not hasattr(kind, "load_lora_weights"):
-            raise BackendError(f"{model.pipeline_class} takes no LoRA: leave 'loras' out")
-        part = model.denoiser
-        if part is None:
-            return lora
-        tensors = _tensors_by_part(lora, model, kind, part)
-        # LoKr computes with whole blocks of layers; a GGUF file replaces a denoiser's weights.
-        if any(".lokr_" in name for name in tensors) or not model.shapes(part):
-            return lora
-        return _counted(lora, model, kind, tensors)
+    opened = []
+    for spec in specs:
+        lora = Lora.open(spec)
+        with quiet():
+            kind = pipeline_class(model.pipeline_class)
+            if not hasattr(kind, "load_lora_weights"):
+                raise BackendError(f"{model.pipeline_class} takes no LoRA: leave 'loras' out")
+            if (part := model.denoiser) is not None:
+                tensors = _tensors_by_part(lora, model, kind, part)
+                # LoKr computes with blocks of layers; a GGUF file replaces a denoiser's weights.
+                if not any(".lokr_" in name for name in tensors) and model.shapes(part):
+                    lora = _counted(lora, model, kind, tensors)
+        opened.append(lora)
+    return tuple(opened)
 
 
 def _counted(
@@ -117,7 +115,15 @@ def _counted(
             if name.startswith(f"{part}.")
         }
         if known and not any("lora_A" in name for name in of_part):
-            of_part = _named_as_peft(of_part, part == model.denoiser)
+            from diffusers.utils import state_dict_utils as names
+
+            of_part = dict(
+                names.convert_unet_state_dict_to_peft(of_part)
+                if part == model.denoiser
+                else names.convert_state_dict_to_peft(
+                    names.convert_state_dict_to_diffusers(of_part)
+                )
+            )
         for name, tensor in of_part.items():
             match = _LAYER.fullmatch(name)
             if match is None:
@@ -150,16 +156,6 @@ def _counted(
     return replace(lora, layers=len(taken), taken=count)
 
 
-def _named_as_peft(tensors: dict[str, torch.Tensor], denoiser: bool) -> dict[str, torch.Tensor]:
-    """Return the tensors of a part by the names that peft gives them."""
-    from diffusers.utils import state_dict_utils
-
-    if denoiser:
-        return dict(state_dict_utils.convert_unet_state_dict_to_peft(tensors))
-    named = state_dict_utils.convert_state_dict_to_diffusers(tensors)
-    return dict(state_dict_utils.convert_state_dict_to_peft(named))
-
-
 def _flat(name: str) -> str:
     # Files of CLIP's encoders name a level that its class has in some versions only.
     return name.removeprefix("text_model.")
@@ -170,6 +166,7 @@ def _tensors_by_part(lora: Lora, model: ModelFolder, kind: Any, part: str) -> di
 
     Raises ``BackendError`` if it is of another layout.
     """
+    import torch
     from diffusers.configuration_utils import FrozenDict
     from safetensors.torch import load_file
 
@@ -178,7 +175,12 @@ def _tensors_by_part(lora: Lora, model: ModelFolder, kind: Any, part: str) -> di
         options["unet_config"] = FrozenDict(read_json(model.place(part) / "config.json"))
     try:
         try:
-            found = kind.lora_state_dict(_without_numbers(lora.file), **options)
+            # Nothing large is read; factors that some layouts multiply by are single numbers.
+            stand_ins = {
+                name: torch.ones(shape) if len(shape) < 2 else torch.empty(shape, device="meta")
+                for name, shape in tensor_shapes([lora.file]).items()
+            }
+            found = kind.lora_state_dict(stand_ins, **options)
         except RuntimeError as error:
             if "meta" not in str(error):
                 raise
@@ -191,17 +193,6 @@ def _tensors_by_part(lora: Lora, model: ModelFolder, kind: Any, part: str) -> di
             "or its base"
         ) from error
     return dict(found[0] if isinstance(found, tuple) else found)
-
-
-def _without_numbers(file: Path) -> dict[str, torch.Tensor]:
-    """Return the tensors of ``file`` without their numbers, so that nothing large is read."""
-    import torch
-
-    # Factors that some layouts multiply by are single numbers.
-    return {
-        name: torch.ones(shape) if len(shape) < 2 else torch.empty(shape, device="meta")
-        for name, shape in tensor_shapes([file]).items()
-    }
 
 
 def load_loras(pipe: Any, loras: Sequence[Lora], *, fused: bool) -> None:

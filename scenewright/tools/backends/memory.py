@@ -1,9 +1,10 @@
-"""What a model needs of a device's memory, and how it is placed there.
+"""Needs of a model of a device's memory, and the plan by which it is placed there.
 
 A plan is made before the weights are loaded, from the headers of their files. The estimates of
 what a drawing needs besides the weights are in units of its largest feature map. The factors
 come from counting the live tensors of the real classes at their published sizes (SD 1.5, SDXL,
-SD3 and Flux at 1024×1024 pixels), rounded up.
+SD3 and Flux at 1024×1024 pixels), rounded up. diffusers' and accelerate's own device maps know the
+weights alone; they do the placing, and the plan chooses among them.
 """
 
 from __future__ import annotations
@@ -13,12 +14,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from scenewright.core.ports.backend import BackendError
 from scenewright.providers.hub.needs import UPSAMPLER
 from scenewright.tools.backends.families import family_of
-from scenewright.tools.backends.model_folder import ModelFolder, read_json, tensor_shapes
+from scenewright.tools.backends.model_folder import (
+    ModelFolder,
+    block_widths,
+    pixels_per_latent,
+    read_config,
+    tensor_shapes,
+)
 from scenewright.tools.backends.pipeline import choose_dtype
 
 if TYPE_CHECKING:
@@ -46,7 +53,7 @@ _FUSED_ATTENTION = ("cpu", "cuda")
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a model needs of memory, in numbers (not bytes) of its dtype."""
+    """Memory needs of a model, in numbers (not bytes) of its dtype."""
 
     weights: Mapping[str, int]
     """Weights of each part; those of the adapter belong to the denoiser."""
@@ -106,12 +113,12 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """How a model lies in memory."""
+    """Placement of a model in memory."""
 
     dtype: str
     """Number format of the weights."""
     offload: Placement
-    """What waits in main memory: nothing, whole parts, or layers."""
+    """Part of the model that waits in main memory: none, whole parts, or layers."""
     slicing: bool
     """Self-attention one sample at a time, the autoencoder tile by tile."""
     need: int
@@ -125,13 +132,21 @@ class MemoryPlan:
         return self.need <= usable(self.free)
 
     def home(self, device: torch.device) -> torch.device:
-        """Where the weights are loaded to; ``device`` is the one that computes."""
+        """Return the device that the weights are loaded to; ``device`` is the one that computes."""
         import torch
 
         return device if self.offload == "none" else torch.device("cpu")
 
+    def images_at_once(self, needs: Needs, most: int) -> int:
+        """Return how many pictures, at most ``most``, may be drawn in one batch; at least 1."""
+        for images in range(most, 1, -1):
+            peak = needs.stored(self.dtype).peak(self.offload, self.slicing, images)
+            if peak * ITEM_BYTES[self.dtype] <= usable(self.free):
+                return images
+        return 1
+
     def describe(self) -> str:
-        """One line for people."""
+        """Return the plan in one line for people."""
         placed = {"none": "all on the device", "parts": "parts in turn", "layers": "layer by layer"}
         slices = ", in slices" if self.slicing else ""
         doubt = "" if self.fits else ", more than fits by the estimate"
@@ -150,7 +165,7 @@ class MemoryPlan:
 
 
 def usable(free: int) -> int:
-    """Bytes that a plan may use of ``free`` ones."""
+    """Return the bytes that a plan may use of ``free`` ones."""
     return int(free * USABLE)
 
 
@@ -208,15 +223,6 @@ def plan_memory(
     )
 
 
-def images_at_once(needs: Needs, plan: MemoryPlan, most: int) -> int:
-    """How many pictures, at most ``most``, may be drawn in one batch; at least 1."""
-    for images in range(most, 1, -1):
-        peak = needs.stored(plan.dtype).peak(plan.offload, plan.slicing, images)
-        if peak * ITEM_BYTES[plan.dtype] <= usable(plan.free):
-            return images
-    return 1
-
-
 def needs_of(
     model: ModelFolder,
     size: tuple[int, int],
@@ -230,31 +236,59 @@ def needs_of(
     denoiser's own. Only headers and configurations are read.
     """
     denoiser = model.denoiser or ""
-    tensors = {part: _counts(model.shapes(part)) for part in model.parts}
+    counts = {part: [prod(shape) for shape in model.shapes(part).values()] for part in model.parts}
+    files = [] if adapter is None else [adapter.weights]
+    for file in (*files, *beside):
+        counts.setdefault(denoiser, []).extend(map(prod, tensor_shapes([file]).values()))
     if adapter is not None:
-        added = _counts(tensor_shapes([adapter.weights]))
-        tensors[denoiser] = {**tensors.get(denoiser, {}), **added}
-        tensors["image_encoder"] = _counts(tensor_shapes(adapter.encoder.glob("*.safetensors")))
-    for at, file in enumerate(beside):
-        added = {f"{at}:{name}": count for name, count in _counts(tensor_shapes([file])).items()}
-        tensors[denoiser] = {**tensors.get(denoiser, {}), **added}
+        shapes = tensor_shapes(adapter.encoder.glob("*.safetensors"))
+        counts["image_encoder"] = [prod(shape) for shape in shapes.values()]
     width, height = size
-    tile_width, tile_height = min(width, TILE), min(height, TILE)
-    config = _config(model, denoiser)
-    decoder = _config(model, "vae")
-    # A model that edits sees the picture, and a reference beside it, as tokens of their own.
-    edits = family_of(model.pipeline_class, model.parts).edits
-    pictures = 1 if edits is None else 2 + edits.listed
-    shape = _Shape.of(config, denoiser, _pixels_per_latent(decoder), width, height, pictures)
+    decoder = read_config(model.place("vae"))
+    step, matrix = _step_needs(model, pixels_per_latent(decoder), size)
+
+    def decoded(pixels: int) -> int:
+        # The last block takes what the one before it, twice as wide, has made larger.
+        blocks = block_widths(decoder)
+        return DECODER_MAPS * (blocks[min(1, len(blocks) - 1)] if blocks else 256) * pixels
+
     return Needs(
-        weights={part: sum(found.values()) for part, found in tensors.items() if found},
+        weights={part: sum(numbers) for part, numbers in counts.items() if numbers},
         denoiser=denoiser,
-        largest=max((count for found in tensors.values() for count in found.values()), default=0),
-        steps=2 * shape.step,
-        decoding=_decode(decoder, width, height),
-        tile=_decode(decoder, tile_width, tile_height) + 3 * width * height,
-        matrix=0 if device in _FUSED_ATTENTION else shape.matrix,
+        largest=max((number for numbers in counts.values() for number in numbers), default=0),
+        steps=2 * step,
+        decoding=decoded(width * height),
+        tile=decoded(min(width, TILE) * min(height, TILE)) + 3 * width * height,
+        matrix=0 if device in _FUSED_ATTENTION else matrix,
     )
+
+
+def _step_needs(model: ModelFolder, pixels: int, size: tuple[int, int]) -> tuple[int, int]:
+    """Return the numbers that one pass of the denoiser over one sample holds.
+
+    The second one is those of its largest attention matrices. ``pixels`` of a side are one latent.
+    """
+    config = read_config(model.place(model.denoiser)) if model.denoiser else {}
+    cells = -(-size[0] // pixels) * -(-size[1] // pixels)
+    if model.denoiser == "transformer":
+        # A model that edits sees the picture, and a reference beside it, as tokens of their own.
+        edits = family_of(model.pipeline_class, model.parts).edits
+        pictures = 1 if edits is None else 2 + edits.listed
+        # Latents are put together two by two, inside the transformer or before it.
+        tokens = pictures * cells // 4 + TEXT_TOKENS
+        heads = int(config.get("num_attention_heads") or config.get("n_heads") or 24)
+        wide = int(config.get("dim") or heads * int(config.get("attention_head_dim") or 128))
+        return TOKEN_MAPS * tokens * wide, heads * tokens**2
+    widths = config.get("block_out_channels") or [320]
+    kinds = config.get("down_block_types") or []
+    heads = config.get("num_attention_heads") or config.get("attention_head_dim") or 8
+    each = heads if isinstance(heads, list) else [heads] * len(kinds)
+    matrices = [
+        count * (cells // 4**level) ** 2
+        for level, (kind, count) in enumerate(zip(kinds, each, strict=False))
+        if "Attn" in kind
+    ]
+    return UNET_MAPS * cells * widths[0], max(matrices, default=0)
 
 
 def dtypes_for(wanted: str, device: torch.device) -> tuple[str, ...]:
@@ -275,81 +309,6 @@ def free_memory(device: torch.device) -> int:
         free, _ = torch.cuda.mem_get_info(device)
         # What the allocator holds but does not use is free for this process.
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return main_memory()
+    import psutil
 
-
-def main_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """Bytes of main memory that programs may still take."""
-    import os
-
-    try:
-        for line in meminfo.read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    # Elsewhere only the whole is told; half of it is a careful guess of what is free.
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-
-
-def _counts(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    """Return how many numbers each tensor has."""
-    return {name: prod(shape) for name, shape in shapes.items()}
-
-
-def _config(model: ModelFolder, part: str) -> dict[str, Any]:
-    path = model.place(part) / "config.json"
-    return read_json(path) if part and path.is_file() else {}
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """What one pass of a denoiser over one sample holds, in numbers."""
-
-    step: int
-    matrix: int
-
-    @classmethod
-    def of(
-        cls,
-        config: Mapping[str, Any],
-        denoiser: str,
-        pixels: int,
-        width: int,
-        height: int,
-        pictures: int = 1,
-    ) -> _Shape:
-        cells = -(-width // pixels) * -(-height // pixels)
-        if denoiser == "transformer":
-            # Latents are put together two by two, inside the transformer or before it.
-            tokens = pictures * cells // 4 + TEXT_TOKENS
-            heads = int(config.get("num_attention_heads") or config.get("n_heads") or 24)
-            wide = int(config.get("dim") or heads * int(config.get("attention_head_dim") or 128))
-            return cls(TOKEN_MAPS * tokens * wide, heads * tokens**2)
-        widths = config.get("block_out_channels") or [320]
-        kinds = config.get("down_block_types") or []
-        heads = config.get("num_attention_heads") or config.get("attention_head_dim") or 8
-        each = heads if isinstance(heads, list) else [heads] * len(kinds)
-        matrices = [
-            count * (cells // 4**level) ** 2
-            for level, (kind, count) in enumerate(zip(kinds, each, strict=False))
-            if "Attn" in kind
-        ]
-        return cls(UNET_MAPS * cells * widths[0], max(matrices, default=0))
-
-
-def _pixels_per_latent(decoder: Mapping[str, Any]) -> int:
-    blocks = _blocks(decoder)
-    return int(2 ** (len(blocks) - 1)) if blocks else 8
-
-
-def _blocks(decoder: Mapping[str, Any]) -> list[int]:
-    blocks = decoder.get("block_out_channels", decoder.get("decoder_block_out_channels"))
-    return blocks if isinstance(blocks, list) else []
-
-
-def _decode(decoder: Mapping[str, Any], width: int, height: int) -> int:
-    blocks = _blocks(decoder)
-    # The last block takes what the one before it, twice as wide, has made larger.
-    wide = blocks[min(1, len(blocks) - 1)] if blocks else 256
-    return DECODER_MAPS * wide * width * height
+    return int(psutil.virtual_memory().available)

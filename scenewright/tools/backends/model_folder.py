@@ -48,7 +48,7 @@ _digests: dict[tuple[str, int, int], str] = {}
 
 
 class ModelDefaults(BaseModel):
-    """What a model is best asked for, from its ``scenewright.json``."""
+    """Default settings of a model, from its ``scenewright.json``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -73,7 +73,7 @@ class ModelFolder(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     folder: Path
-    """Where it lies on this machine."""
+    """Its path on this machine."""
     pipeline_class: str
     """Name of the pipeline's class in diffusers."""
     parts: tuple[str, ...]
@@ -119,20 +119,38 @@ class ModelFolder(BaseModel):
             if part.startswith("tokenizer"):
                 _check_vocabulary(place)
         denoiser = denoiser_of(parts)
+        config: Mapping[str, Any] = {}
         if denoiser is not None:
-            _check_class(_place(folder, denoiser, defaults), index[denoiser], file.name)
-        pixels = _pixels_per_latent(_place(folder, "vae", defaults))
+            config = read_json(places[denoiser] / "config.json")
+            own, wanted = config.get("_class_name"), index[denoiser][-1]
+            if isinstance(own, str) and isinstance(wanted, str) and own != wanted:
+                raise BackendError(
+                    f"{places[denoiser]} holds a {own}, and {file.name} asks for a {wanted}: the "
+                    "checkpoint is of another family; copy the model again"
+                )
+        pixels = pixels_per_latent(read_config(_place(folder, "vae", defaults)))
+        match config.get("sample_size"):
+            case int(side):
+                native = side * pixels, side * pixels
+            case [int(height), int(width)]:
+                native = width * pixels, height * pixels
+            case _:
+                native = 1024, 1024
         multiple = pixels * (2 if denoiser == "transformer" else 1)
         family = family_of(name, parts)
+        try:
+            vocabulary = read_vocabulary(folder)
+        except VocabularyError as error:
+            raise BackendError(str(error)) from error
         return cls(
             folder=folder,
             pipeline_class=name,
             parts=parts,
             multiple=max(8, multiple, family.size_multiple),
-            native_size=_native_size(places.get(denoiser or ""), pixels),
+            native_size=native,
             defaults=defaults,
             distilled=is_distilled(family, folder, index),
-            vocabulary=_read_words(folder),
+            vocabulary=vocabulary,
         )
 
     @property
@@ -186,7 +204,7 @@ class ModelFolder(BaseModel):
         return index
 
     def digest(self) -> str:
-        """SHA-256 (hex) over the names, sizes and contents of the files that are loaded.
+        """Return the SHA-256 (hex) over the names, sizes and contents of the files that are loaded.
 
         Without those of the prompt upsampler, whose folder may lie anywhere.
         """
@@ -215,17 +233,9 @@ def denoiser_of(parts: Collection[str]) -> str | None:
 
 
 def is_distilled(family: Family, folder: Path, index: Mapping[str, Any]) -> bool:
-    """Whether the model in ``folder`` is one that its family distilled to few steps."""
-    config = folder / "transformer" / "config.json"
-    settings = read_json(config) if config.is_file() else {}
+    """Return whether the model in ``folder`` is one that its family distilled to few steps."""
+    settings = read_config(folder / "transformer")
     return family.few is not None and family.few.applies(folder, index, settings)
-
-
-def _read_words(folder: Path) -> ClosedVocabulary | None:
-    try:
-        return read_vocabulary(folder)
-    except VocabularyError as error:
-        raise BackendError(str(error)) from error
 
 
 def find(model: str, variant: str | None = None, without: tuple[str, ...] = ()) -> Path:
@@ -244,7 +254,7 @@ def find(model: str, variant: str | None = None, without: tuple[str, ...] = ()) 
             "'stabilityai/stable-diffusion-xl-base-1.0'"
         )
     need = Need(model, ("backend",), "pipeline", variant, without=without)
-    return cached(need, f"diffusers:{model}")
+    return require_cached(need, f"diffusers:{model}")
 
 
 def find_files(repository: str, patterns: list[str]) -> Path:
@@ -261,9 +271,9 @@ def find_files(repository: str, patterns: list[str]) -> Path:
             "such as 'h94/IP-Adapter'"
         )
     if "*.safetensors" in patterns:
-        return cached(Need(repository, ("image encoder",), "model"), f"local:{repository}")
+        return require_cached(Need(repository, ("image encoder",), "model"), f"local:{repository}")
     need = Need(repository, ("adapter",), "files", patterns=tuple(patterns))
-    return cached(need, "PROFILE")
+    return require_cached(need, "PROFILE")
 
 
 def find_weights(repository: str, name: str, suffix: str, what: str) -> Path:
@@ -302,7 +312,7 @@ def find_weights(repository: str, name: str, suffix: str, what: str) -> Path:
     return found[0]
 
 
-def cached(need: Need, name: str) -> Path:
+def require_cached(need: Need, name: str) -> Path:
     """Return the folder of ``need`` in the hub's cache.
 
     Raises ``BackendError`` that says how to get it: by pulling ``name``.
@@ -371,17 +381,6 @@ def check_weights(part: Path) -> None:
         check_safetensors(file)
 
 
-def _check_class(part: Path, entry: list[Any], index: str) -> None:
-    """Check that the configuration in the folder ``part`` is that of the class in ``index``."""
-    config = part / "config.json"
-    named = read_json(config).get("_class_name") if config.is_file() else None
-    if isinstance(named, str) and isinstance(entry[-1], str) and named != entry[-1]:
-        raise BackendError(
-            f"{part} holds a {named}, and {index} asks for a {entry[-1]}: the checkpoint is of "
-            "another family; copy the model again"
-        )
-
-
 def _check_vocabulary(part: Path) -> None:
     # transformers makes a tokenizer of three tokens, without a word, where the files are missing.
     config = part / "tokenizer_config.json"
@@ -424,45 +423,41 @@ def digest_files(root: Path, files: Iterable[Path]) -> str:
     """
     total = hashlib.sha256()
     for file in files:
-        if file.is_file():
-            name = file.relative_to(root).as_posix()
-            total.update(f"{name}\0{file.stat().st_size}\0{_file_digest(file)}\n".encode())
+        if not file.is_file():
+            continue
+        target, stat = file.resolve(), file.stat()
+        key = (str(target), stat.st_size, stat.st_mtime_ns)
+        if file.is_symlink() and _BLOB.fullmatch(target.name):
+            # A hub cache names the blob of a large file by its SHA-256: gigabytes need no reading.
+            digest = target.name
+        elif key in _digests:
+            digest = _digests[key]
+        else:
+            with target.open("rb") as stream:
+                digest = _digests[key] = hashlib.file_digest(stream, "sha256").hexdigest()
+        name = file.relative_to(root).as_posix()
+        total.update(f"{name}\0{stat.st_size}\0{digest}\n".encode())
     return total.hexdigest()
 
 
-def _file_digest(file: Path) -> str:
-    # A hub cache names the blob of a large file by its SHA-256: gigabytes need no reading.
-    target = file.resolve()
-    if file.is_symlink() and _BLOB.fullmatch(target.name):
-        return target.name
-    stat = target.stat()
-    key = (str(target), stat.st_size, stat.st_mtime_ns)
-    if key not in _digests:
-        with target.open("rb") as stream:
-            _digests[key] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return _digests[key]
+def read_config(part: Path) -> dict[str, Any]:
+    """Return the configuration in the folder ``part``; empty if it has none."""
+    file = part / "config.json"
+    return read_json(file) if file.is_file() else {}
 
 
-def _pixels_per_latent(autoencoder: Path) -> int:
-    path = autoencoder / "config.json"
-    if not path.is_file():
-        return 8
-    config = read_json(path)
-    if isinstance(halvings := config.get("temperal_downsample"), list):
+def pixels_per_latent(autoencoder: Mapping[str, Any]) -> int:
+    """Return how many pixels of a side one latent cell has, by the autoencoder's configuration."""
+    if isinstance(halvings := autoencoder.get("temperal_downsample"), list):
         return int(2 ** len(halvings))
-    blocks = config.get("block_out_channels", config.get("decoder_block_out_channels"))
-    return int(2 ** (len(blocks) - 1)) if isinstance(blocks, list) and blocks else 8
+    blocks = block_widths(autoencoder)
+    return int(2 ** (len(blocks) - 1)) if blocks else 8
 
 
-def _native_size(denoiser: Path | None, pixels: int) -> tuple[int, int]:
-    config = read_json(denoiser / "config.json") if denoiser else {}
-    match config.get("sample_size"):
-        case int(side):
-            return side * pixels, side * pixels
-        case [int(height), int(width)]:
-            return width * pixels, height * pixels
-        case _:
-            return 1024, 1024
+def block_widths(autoencoder: Mapping[str, Any]) -> list[int]:
+    """Return the channels of the autoencoder's blocks; empty if its configuration has none."""
+    blocks = autoencoder.get("block_out_channels", autoencoder.get("decoder_block_out_channels"))
+    return blocks if isinstance(blocks, list) else []
 
 
 def read_defaults(path: Path) -> ModelDefaults:

@@ -26,7 +26,7 @@ REWRITERS = (UPSAMPLER,)
 
 
 def is_modular(kind: Any) -> bool:
-    """Whether ``kind`` is a class of pipelines composed of blocks."""
+    """Return whether ``kind`` is a class of pipelines composed of blocks."""
     import diffusers
 
     found = inspect.isclass(kind) and issubclass(kind, diffusers.ModularPipeline)
@@ -57,7 +57,7 @@ def needed_parts(kind: Any) -> list[str]:
     return sorted(one.name for one in specs if one.default_creation_method == "from_pretrained")
 
 
-def assembled(
+def assemble_pipeline(
     kind: Any,
     folder: Path,
     parts: Collection[str],
@@ -110,7 +110,7 @@ def _every_block(block: Any) -> Iterator[Any]:
         yield from _every_block(inner)
 
 
-def pictures_of(pipe: Any, options: Mapping[str, Any]) -> tuple[Any, str]:
+def run_pipeline(pipe: Any, options: Mapping[str, Any]) -> tuple[Any, str]:
     """Call ``pipe``, a pipeline of either kind, and return its pictures.
 
     Also returns the prompt that a block wrote in place of that in ``options``; empty if none did.
@@ -146,7 +146,7 @@ def layout_rows(boxes: Sequence[Box], *, edited: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def take_turns(pipe: Any, device: torch.device) -> None:
+def offload_parts(pipe: Any, device: torch.device) -> None:
     """Let the parts of ``pipe`` come to ``device`` when they compute, one after the other.
 
     Blocks do not tell when the last part is done, or that a drawing was stopped: the first part
@@ -167,7 +167,7 @@ def take_turns(pipe: Any, device: torch.device) -> None:
     hooks[0].model.register_forward_pre_hook(others_leave)
 
 
-def come_by_layers(pipe: Any, device: torch.device) -> None:
+def offload_layers(pipe: Any, device: torch.device) -> None:
     """Let the layers of the parts of ``pipe`` come to ``device`` when they compute."""
     import torch
     from diffusers.hooks import apply_group_offloading

@@ -1,7 +1,4 @@
-"""Builds a diffusers pipeline from a folder, silent and ready to draw.
-
-Parts of a pipeline that are made here, because the library makes them only with torchvision.
-"""
+"""Diffusers pipelines built from a folder, silent and ready to draw."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import contextlib
 import ctypes
 import importlib
 import inspect
+import json
 import logging
 import threading
 import warnings
@@ -22,14 +20,29 @@ from scenewright.core.ports.backend import BackendError
 from scenewright.providers.hub.needs import UPSAMPLER, UPSAMPLER_PROCESSOR
 from scenewright.tools.backends.late_imports import import_late
 from scenewright.tools.backends.model_folder import ModelFolder, index_file, read_json
-from scenewright.tools.backends.modular import assembled, is_modular, needed_parts, options_of
+from scenewright.tools.backends.modular import (
+    assemble_pipeline,
+    is_modular,
+    needed_parts,
+    options_of,
+)
 
 if TYPE_CHECKING:
     import torch
 
 
-def made_here(model: ModelFolder) -> dict[str, Any]:
-    """Return the parts of ``model`` that are not left to the library, by name.
+Dtype = Literal["auto", "float32", "float16", "bfloat16"]
+T = TypeVar("T")
+
+_quiet_lock = threading.Lock()
+_quiet_depth = 0
+_restore: list[tuple[Any, int, bool]] = []
+OWN = {"ChannelEditPipeline": "scenewright.tools.backends.channels"}
+"""Pipeline classes of this package, and where they are."""
+
+
+def build_custom_parts(model: ModelFolder) -> dict[str, Any]:
+    """Return the parts of ``model`` that the library does not load as they are needed, by name.
 
     These are processors with a part for videos, which the library loads with torchvision only, and
     the tokenizer of Flux 2, a processor of which the pipeline uses the text half.
@@ -93,13 +106,6 @@ def shared_parts(model: ModelFolder, dtype: torch.dtype) -> dict[str, Any]:
     return found
 
 
-Dtype = Literal["auto", "float32", "float16", "bfloat16"]
-T = TypeVar("T")
-
-_quiet_lock = threading.Lock()
-_quiet_depth = 0
-
-
 class Recent(Generic[T]):
     """The last ``limit`` values by key; not thread-safe."""
 
@@ -160,9 +166,6 @@ def quiet() -> Iterator[None]:
                         library.enable_progress_bar()
 
 
-_restore: list[tuple[Any, int, bool]] = []
-
-
 def choose_device(wanted: str) -> torch.device:
     """``"auto"``: CUDA if there is one, else the CPU. Raises ``BackendError`` if unusable."""
     import torch
@@ -208,10 +211,6 @@ def import_pipelines() -> None:
         from diffusers import StableDiffusionPipeline  # noqa: F401
 
 
-OWN = {"ChannelEditPipeline": "scenewright.tools.backends.channels"}
-"""Pipeline classes of this package, and where they are."""
-
-
 def pipeline_class(name: str) -> Any:
     """Return the pipeline class of that name; raises ``BackendError`` if diffusers has none."""
     import diffusers
@@ -248,7 +247,7 @@ def check_parts(model: ModelFolder) -> None:
 
 
 def call_options(name: str) -> dict[str, Any]:
-    """Options of the pipeline's call, each with its default."""
+    """Return the options of the pipeline's call, each with its default."""
     kind = pipeline_class(name)
     if is_modular(kind):
         return options_of(kind)
@@ -293,12 +292,12 @@ def build(
         with warnings.catch_warnings():
             # Advice to the authors of old configurations, which are read as they are meant.
             warnings.simplefilter("ignore", FutureWarning)
-            made = made_here(model) | shared_parts(model, dtype)
+            made = build_custom_parts(model) | shared_parts(model, dtype)
             # The library would compare a tokenizer with the processor that it stands for.
             late = {name: part for name, part in made.items() if name == "tokenizer"}
             given = {**options, **(loaded or {}), **made}
             if is_modular(cls):
-                pipe = assembled(cls, model.folder, model.parts, given, model.upsampler)
+                pipe = assemble_pipeline(cls, model.folder, model.parts, given, model.upsampler)
             else:
                 pipe = cls.from_pretrained(model.folder, **given | dict.fromkeys(late))
                 pipe.register_modules(**late)
@@ -318,10 +317,21 @@ def build(
             # Autoencoders of videos have convolutions over time too, which the layout lacks.
             # Quantized weights keep the layout that they were made in.
             kept = getattr(part, "hf_quantizer", None) is not None
-            if isinstance(part, torch.nn.Module) and not kept and _flat(part):
+            if not isinstance(part, torch.nn.Module) or kept:
+                continue
+            if all(weight.ndim < 5 for weight in part.parameters()):
                 getattr(pipe, name).to(memory_format=torch.channels_last)
     if scheduler:
-        pipe.scheduler = _scheduler(scheduler, pipe.scheduler, scheduler_options or {})
+        import diffusers
+
+        kind: Any = getattr(diffusers, scheduler, None)
+        usable = isinstance(kind, type) and issubclass(kind, diffusers.SchedulerMixin)
+        if not usable:
+            known = sorted({one.__name__ for one in pipe.scheduler.compatibles})
+            raise BackendError(
+                f"diffusers has no scheduler {scheduler!r}: use one of {', '.join(known)}"
+            )
+        pipe.scheduler = kind.from_config(pipe.scheduler.config, **(scheduler_options or {}))
     if not is_modular(cls):
         pipe.set_progress_bar_config(disable=True)
     give_back_memory()
@@ -338,21 +348,6 @@ def give_back_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _flat(part: torch.nn.Module) -> bool:
-    return all(weight.ndim < 5 for weight in part.parameters())
-
-
-def _scheduler(name: str, current: Any, options: Mapping[str, Any]) -> Any:
-    import diffusers
-
-    found: Any = getattr(diffusers, name, None)
-    usable = isinstance(found, type) and issubclass(found, diffusers.SchedulerMixin)
-    if not usable:
-        known = sorted({kind.__name__ for kind in current.compatibles})
-        raise BackendError(f"diffusers has no scheduler {name!r}: use one of {', '.join(known)}")
-    return found.from_config(current.config, **options)
-
-
 def remember_prompts(pipe: Any, limit: int) -> Recent[Any]:
     """Make ``pipe.encode_prompt`` reuse its last ``limit`` results, by its arguments' values.
 
@@ -365,12 +360,10 @@ def remember_prompts(pipe: Any, limit: int) -> Recent[Any]:
         return memory
 
     def remembered(*args: Any, **kwargs: Any) -> Any:
-        key = (_frozen(args), _frozen(tuple(sorted(kwargs.items()))))
+        # What has no JSON, such as a tensor, is not kept; devices and dtypes go by their names.
         try:
-            hash(key)
+            key = json.dumps([args, kwargs], sort_keys=True, default=_plain_name)
         except TypeError:
-            return encode(*args, **kwargs)
-        if any(_is_tensor(value) for value in (*args, *kwargs.values())):
             return encode(*args, **kwargs)
         return memory.get(key, lambda: encode(*args, **kwargs))
 
@@ -378,12 +371,9 @@ def remember_prompts(pipe: Any, limit: int) -> Recent[Any]:
     return memory
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
-
-
-def _is_tensor(value: Any) -> bool:
+def _plain_name(value: Any) -> str:
     import torch
 
-    items = value if isinstance(value, (list, tuple)) else (value,)
-    return any(isinstance(item, torch.Tensor) for item in items)
+    if isinstance(value, torch.device | torch.dtype):
+        return repr(value)
+    raise TypeError(f"{type(value).__name__} is not remembered")

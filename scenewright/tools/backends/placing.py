@@ -1,10 +1,9 @@
-"""Puts a pipeline where its memory plan says.
-
-A compiled denoiser whose weights of references may change without compiling it again.
+"""Placement of a pipeline by its memory plan, caches, and a compiled denoiser.
 
 A compiler takes a Python number for a constant: each new λ of Eq. 5 would be another program.
 Attention is linear in its values, ``λ · Attn(Q, K, V) = Attn(Q, K, λ · V)``, so λ can be a
-tensor that multiplies the values, and a tensor may change.
+tensor that multiplies the values, and a tensor may change: weights of references change without
+compiling again.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from scenewright.config.local_images import CacheSpec
 from scenewright.core.ports.backend import BackendError
 from scenewright.tools.backends.memory import TILE, MemoryPlan
 from scenewright.tools.backends.model_folder import ModelFolder, index_of
-from scenewright.tools.backends.modular import come_by_layers, is_modular, take_turns
+from scenewright.tools.backends.modular import is_modular, offload_layers, offload_parts
 
 if TYPE_CHECKING:
     from scenewright.tools.backends.adapter import ReferenceForm
@@ -49,7 +48,7 @@ class WeightedValues(nn.Module):
         return values
 
 
-class HeldWeights:
+class WeightTensors:
     """λ_0, λ_1, … as tensors that all layers share."""
 
     def __init__(self, device: torch.device) -> None:
@@ -60,25 +59,24 @@ class HeldWeights:
 
     def set(self, weights: Sequence[float]) -> list[float]:
         """Take over the weights and return what is left for the layers to multiply by: ones."""
-        self._grow(len(weights))
-        for tensor, weight in zip(self._tensors, weights, strict=False):
+        for tensor, weight in zip(self._of(len(weights)), weights, strict=True):
             tensor.fill_(float(weight))
         return [1.0] * len(weights)
 
     def values(self, project: nn.Module, count: int) -> list[nn.Module]:
         """Return the projection ``project`` of one layer for each of ``count`` references."""
-        self._grow(count)
-        return [self._module(project, at) for at in range(count)]
+        found: list[nn.Module] = []
+        for at, tensor in enumerate(self._of(count)):
+            key = (id(project), at)
+            if key not in self._modules:
+                self._modules[key] = WeightedValues(project, tensor)
+            found.append(self._modules[key])
+        return found
 
-    def _module(self, project: nn.Module, at: int) -> WeightedValues:
-        key = (id(project), at)
-        if key not in self._modules:
-            self._modules[key] = WeightedValues(project, self._tensors[at])
-        return self._modules[key]
-
-    def _grow(self, count: int) -> None:
+    def _of(self, count: int) -> list[torch.Tensor]:
         while len(self._tensors) < count:
             self._tensors.append(torch.ones((), device=self._device))
+        return self._tensors[:count]
 
 
 def compile_blocks(pipe: Any, backend: str = "inductor") -> bool:
@@ -250,21 +248,15 @@ def place(
     offloaded, and denoisers that name no blocks, are not compiled.
     """
     if plan.offload != "none":
-        _wait_elsewhere(pipe, plan, device, references)
+        with references.attached() if references is not None else contextlib.nullcontext():
+            if is_modular(type(pipe)):
+                (offload_parts if plan.offload == "parts" else offload_layers)(pipe, device)
+            elif plan.offload == "parts":
+                pipe.enable_model_cpu_offload(device=device)
+            else:
+                pipe.enable_group_offload(onload_device=device, offload_type="leaf_level")
     if not compiled or plan.offload == "layers" or not compile_blocks(pipe):
         return False
     if references is not None:
-        references.hold_weights()
+        references.use_weight_tensors()
     return True
-
-
-def _wait_elsewhere(
-    pipe: Any, plan: MemoryPlan, device: torch.device, references: ReferenceForm | None
-) -> None:
-    with references.attached() if references is not None else contextlib.nullcontext():
-        if is_modular(type(pipe)):
-            (take_turns if plan.offload == "parts" else come_by_layers)(pipe, device)
-        elif plan.offload == "parts":
-            pipe.enable_model_cpu_offload(device=device)
-        else:
-            pipe.enable_group_offload(onload_device=device, offload_type="leaf_level")

@@ -13,7 +13,7 @@ from PIL import Image
 from scenewright.core.error_text import error_text
 from scenewright.core.images import preview_bytes
 from scenewright.core.ports.backend import always
-from scenewright.tools.backends.editing import patch_statistics, unpatched
+from scenewright.tools.backends.editing import from_patches, patch_statistics
 from scenewright.tools.backends.families import Latents
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Previews:
             # Such schedulers let the latents grow with the noise.
             sigma = scheduler.sigmas[scheduler.step_index].to(latents)
             latents = latents / (1 + sigma**2) ** 0.5
-        cells = unpacked(pipe, latents[:1], self._layout, self._size)
+        cells = unpack_latents(pipe, latents[:1], self._layout, self._size)
         video = cells.ndim == 5
         cells = cells[:, :, 0] if video else cells
         scale = _SIDE / (factor * max(cells.shape[-2:]))
@@ -109,7 +109,7 @@ class Previews:
         return Image.fromarray((shades.cpu().numpy() * 255).round().astype(np.uint8)).convert("RGB")
 
 
-def unpacked(
+def unpack_latents(
     pipe: Any, latents: torch.Tensor, layout: Latents, size: tuple[int, int]
 ) -> torch.Tensor:
     """Return ``latents`` as ``[1, channels, height, width]``, or with one frame before the height.
@@ -123,7 +123,7 @@ def unpacked(
         patch = 2 * int(pipe.vae_scale_factor)
         height, width = size[1] // patch, size[0] // patch
         mean, deviation = patch_statistics(pipe.vae, latents)
-        return unpatched(latents * deviation + mean, height, width)
+        return from_patches(latents * deviation + mean, height, width)
     unpack = getattr(pipe, "_unpack_latents", None)
     if layout == "packed" and unpack is not None:
         given: dict[str, Any] = {"height": size[1], "width": size[0]}

@@ -1,17 +1,15 @@
-"""How many tokens a prompt has for a model, how many it reads, and where a long one is divided.
+"""Prompts as a model reads them: counted, divided and weighed.
 
 Tokenizers are read from the model's folder; its weights are not. Where no tokenizer is on this
 machine, tokens are estimated from the characters, and the count says so.
 
-Prompts longer than the input of CLIP's text encoders, read in chunks.
-
-The established way (AUTOMATIC1111's web UI, compel): each chunk goes through the text encoders by
-itself, with its own marks of start and end, and the embeddings of all stand in a row. Here the
-pipeline's own ``encode_prompt`` encodes each chunk, so that whatever it does with one prompt (clip
-skip, weights of a LoRA, precision) holds for every chunk, and a prompt of one chunk is exactly what
-the pipeline makes of it.
-
-Words of the prompt that weigh more, or less, than the others.
+Prompts longer than the input of CLIP's text encoders are read in chunks, the established way
+(AUTOMATIC1111's web UI, compel): each chunk goes through the text encoders by itself, with its own
+marks of start and end, and the embeddings of all stand in a row. Here the pipeline's own
+``encode_prompt`` encodes each chunk, so that whatever it does with one prompt (clip skip, weights
+of a LoRA, precision) holds for every chunk, and a prompt of one chunk is exactly what the pipeline
+makes of it. compel encodes plain prompts to the same numbers, but reads brackets, ``+`` and ``-``
+of a sentence as weights.
 """
 
 from __future__ import annotations
@@ -47,19 +45,20 @@ text encoder has another number was trained by its makers on prompts of that len
 MARKS = 2
 """Marks that a tokenizer puts around a prompt, where it cannot be asked."""
 _UNBOUNDED = 10**6
-"""What tokenizers without a limit say is more than this."""
+"""Tokenizers without a limit name more than this."""
 _PARTS = ("unet", "tokenizer", "tokenizer_2", "tokenizer_3")
 """Parts of a model that is not here: all that matter."""
 _BACK = 4
 """A chunk ends at the last clause of its last quarter, as wide a search as the 20 tokens of other
 programs that read long prompts."""
+_TEXTS = ("prompt", "negative_prompt")
 _UNIT = re.compile(r"\w+|[^\w\s]")
 _WORD = re.compile(r"\S+")
 _CLAUSE = re.compile(r"[,.;:!?]['\")\]]*\Z")
 
 
 class PromptReader:
-    """How a model reads prompts: its tokenizers, and how many tokens of each.
+    """Reader of a model's prompts: its tokenizers, and how many tokens of each.
 
     May be used from several threads at once.
     """
@@ -105,7 +104,11 @@ class PromptReader:
         if not self._tokenizers:
             return text_tokens(text.strip())
         with self._lock:
-            return max(_length(tokenizer, text) for tokenizer in self._tokenizers)
+            read = [
+                tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)
+                for tokenizer in self._tokenizers
+            ]
+            return max(len(one.input_ids) for one in read)
 
     def count(self, prompt: str) -> PromptCount:
         """Return the tokens of ``prompt``, and what of it is not read."""
@@ -151,7 +154,7 @@ class PromptReader:
         return [prompt[begin:end] for begin, end in self.spans(prompt)]
 
     def spans(self, prompt: str) -> list[tuple[int, int]]:
-        """Where the pieces of :meth:`chunks` begin and end in ``prompt``."""
+        """Return begin and end in ``prompt`` of each piece of :meth:`chunks`."""
         room = self._room
         if not self.chunked or room is None or self.tokens(prompt) <= room:
             return [(0, len(prompt))]
@@ -165,7 +168,7 @@ class PromptReader:
         return found
 
     def _end(self, text: str, room: int) -> int:
-        """Where the first piece of ``text``, which is too long for one, ends."""
+        """Return the end of the first piece of ``text``, which is too long for one."""
         ends = [match.end() for match in _WORD.finditer(text)]
         last = self._fitting(text, ends)
         if not last:
@@ -196,7 +199,7 @@ def count_prompt(backend: ImageBackend, prompt: str) -> PromptCount:
     return PromptReader((), backend.features.prompt_tokens).count(prompt)
 
 
-def room_of(backend: ImageBackend) -> PromptBudget | None:
+def prompt_budget_of(backend: ImageBackend) -> PromptBudget | None:
     """Return the prompt budget of ``backend`` for composers; None if unlimited or unknown."""
     budget = backend.features.prompt_tokens
     return (
@@ -206,8 +209,8 @@ def room_of(backend: ImageBackend) -> PromptBudget | None:
     )
 
 
-def reader_of(folder: ModelFolder) -> PromptReader:
-    """How the model in ``folder`` reads prompts."""
+def prompt_reader_of(folder: ModelFolder) -> PromptReader:
+    """Return the reader of prompts of the model in ``folder``."""
     return _reader(
         folder.folder,
         folder.pipeline_class,
@@ -217,7 +220,7 @@ def reader_of(folder: ModelFolder) -> PromptReader:
     )
 
 
-def reader_for(model: str) -> PromptReader:
+def find_prompt_reader(model: str) -> PromptReader:
     """How ``model``, a folder or a hub id, reads prompts, from what of it is on this machine.
 
     Neither weights nor a whole model are needed. Without its tokenizers tokens are estimated, and
@@ -271,7 +274,8 @@ def _reader(
     most = max(found, key=lambda tokenizer: int(tokenizer.model_max_length))
     if limit is None and most.model_max_length < _UNBOUNDED:
         limit = int(most.model_max_length)
-    marks = _marks(most) if family.marks is None else family.marks
+    own_marks = len(most("", verbose=False).input_ids)
+    marks = own_marks if family.marks is None else family.marks
     room = None if limit is None else limit - marks
     return PromptReader((most,), room, lengths=lengths)
 
@@ -297,7 +301,7 @@ def _tokenizers(folder: Path | None, names: Iterable[str]) -> list[Any]:
 
 
 def _class_of(entry: object) -> Callable[..., Any] | None:
-    """How the part of such an entry of a pipeline's index is read."""
+    """Return the loader of the part with such an entry in a pipeline's index."""
     match entry:
         case [str(library), str(name)]:
             pass
@@ -317,18 +321,6 @@ def _class_of(entry: object) -> Callable[..., Any] | None:
     return getattr(found, "from_pretrained", None)
 
 
-def _length(tokenizer: Any, text: str) -> int:
-    found = tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)
-    return len(found.input_ids)
-
-
-def _marks(tokenizer: Any) -> int:
-    return len(tokenizer("", verbose=False).input_ids)
-
-
-_TEXTS = ("prompt", "negative_prompt")
-
-
 def read_in_chunks(pipe: Any, reader: PromptReader) -> None:
     """Make ``pipe.encode_prompt`` read prompts of any length, if ``reader`` divides them.
 
@@ -337,6 +329,8 @@ def read_in_chunks(pipe: Any, reader: PromptReader) -> None:
     """
     if not reader.chunked:
         return
+    import torch
+
     encode = pipe.encode_prompt
     signature = inspect.signature(encode)
 
@@ -351,11 +345,20 @@ def read_in_chunks(pipe: Any, reader: PromptReader) -> None:
         count = chunk_count(reader, texts.values())
         if count == 1:
             return encode(*args, **kwargs)
+        chunks = {
+            name: [reader.chunks(one) for one in ([text] if isinstance(text, str) else text)]
+            for name, text in texts.items()
+        }
         parts = []
         for at in range(count):
-            pieces = {name: _each(text, reader, at) for name, text in texts.items()}
+            pieces: dict[str, Any] = {}
+            for name, every in chunks.items():
+                row = [pieces_of[at] if at < len(pieces_of) else "" for pieces_of in every]
+                pieces[name] = row[0] if isinstance(texts[name], str) else row
             parts.append(encode(**given.arguments | pieces))
-        return _joined(parts)
+        rows = [[part[side] for part in parts] for side in (0, 1)]
+        joined = [None if row[0] is None else torch.cat(row, dim=1) for row in rows]
+        return (*joined, *parts[0][2:])
 
     pipe.encode_prompt = encoded
 
@@ -364,29 +367,6 @@ def chunk_count(reader: PromptReader, texts: Any) -> int:
     """How many chunks all of ``texts``, each a text or several, need together; at least 1."""
     every = (one for text in texts for one in ([text] if isinstance(text, str) else text))
     return max((len(reader.spans(one)) for one in every), default=1)
-
-
-def _each(text: str | Sequence[str], reader: PromptReader, at: int) -> str | list[str]:
-    """Chunk number ``at`` of a text, or of each of several."""
-    if not isinstance(text, str):
-        return [_piece(one, reader, at) for one in text]
-    return _piece(text, reader, at)
-
-
-def _piece(text: str, reader: PromptReader, at: int) -> str:
-    chunks = reader.chunks(text)
-    return chunks[at] if at < len(chunks) else ""
-
-
-def _joined(parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Embeddings of prompt and negative prompt in a row, all else of the first chunk."""
-    import torch
-
-    def row(at: int) -> Any:
-        tensors = [part[at] for part in parts]
-        return None if tensors[0] is None else torch.cat(tensors, dim=1)
-
-    return (row(0), row(1), *parts[0][2:])
 
 
 class PromptWeights:
@@ -423,20 +403,17 @@ class PromptWeights:
         Words that the tokenizers cut off count as not found.
         """
         self._prompt = prompt
-        missing = [one.text for one in emphasis if not self._reached(one)]
+        missing = []
+        for one in emphasis:
+            doubled = [one.model_copy(update={"weight": 2.0})]
+            tokenizers = [name for row in self._rows for name in row]
+            factors = [self._factors(name, None, doubled) for name in tokenizers]
+            if all(factor == 1.0 for rows in factors for chunk in rows for factor in chunk):
+                missing.append(one.text)
         self._emphasis = tuple(
             one for one in emphasis if one.weight != 1.0 and one.text not in missing
         )
         return missing
-
-    def _reached(self, one: Emphasis) -> bool:
-        return any(
-            factor != 1.0
-            for row in self._rows
-            for name in row
-            for chunk in self._factors(name, None, [one.model_copy(update={"weight": 2.0})])
-            for factor in chunk
-        )
 
     def _factors(
         self, name: str, length: int | None, emphasis: Sequence[Emphasis]
@@ -480,7 +457,8 @@ class PromptWeights:
                 length = int(getattr(self._pipe, row[0]).model_max_length)
             begin = 0
             for name in row:
-                width = self._width(name)
+                encoder = getattr(self._pipe, name.replace("tokenizer", "text_encoder"))
+                width = int(encoder.config.hidden_size)
                 chunks = self._factors(name, length, self._emphasis)
                 factors = torch.ones(len(chunks) * length).to(weighed)
                 for at, chunk in enumerate(chunks):
@@ -493,7 +471,3 @@ class PromptWeights:
                     part *= before / part.abs().mean()
             first += len(chunks) * length
         return weighed.to(embeds.dtype)
-
-    def _width(self, name: str) -> int:
-        encoder = getattr(self._pipe, name.replace("tokenizer", "text_encoder"))
-        return int(encoder.config.hidden_size)

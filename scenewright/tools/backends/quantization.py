@@ -23,7 +23,7 @@ from scenewright.tools.backends.model_folder import (
     find_weights,
 )
 from scenewright.tools.backends.pipeline import quiet
-from scenewright.tools.backends.single_file import check_fits, converted, empty_part
+from scenewright.tools.backends.single_file import check_fits, convert_names, empty_part
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +38,7 @@ class _Method:
     package: str = ""
     """Name of the package that it needs, as it is imported; empty: none."""
     extra: str = ""
-    """How to install that."""
+    """Its name for ``pip install``."""
     accelerator: bool = False
     """Whether it needs one."""
     fuses: bool = False
@@ -82,7 +82,7 @@ class Quantized:
         the model's denoiser.
         """
         method = _METHODS[spec.method]
-        if method.package and not _installed(method.package):
+        if method.package and not _is_installed(method.package):
             raise BackendError(
                 f"quantization {spec.method!r} needs the package {method.package}: install it "
                 f"with `pip install '{method.extra}'`"
@@ -99,8 +99,23 @@ class Quantized:
             )
         parts = spec.parts or ((model.denoiser,) if model.denoiser else ())
         index = model.index
+        known = [name for name in model.parts if (model.place(name) / "config.json").is_file()]
         for part in parts:
-            _check_part(part, index.get(part), model, spec)
+            if part not in known:
+                raise BackendError(
+                    f"the model has no part {part!r} with weights: name some of "
+                    f"{', '.join(known)} in 'parts'"
+                )
+            if spec.method == "layerwise-float8" and index[part][0] == "transformers":
+                raise BackendError(
+                    f"layerwise-float8 does not serve the {part}, a part of the library "
+                    "transformers: leave it out, or use 'torchao-int8'"
+                )
+            if spec.method == "gguf" and part not in replaced_parts(spec):
+                raise BackendError(
+                    f"{model.pipeline_class} has no transformer, and only these are published as "
+                    "GGUF: use another quantization"
+                )
         if not parts:
             raise BackendError(
                 f"{model.pipeline_class} has no denoiser of a known name: name the parts to "
@@ -143,16 +158,20 @@ class Quantized:
             if self.file is not None:
                 stored = self._stored
                 count = sum(one.count for one in stored.values())
-                beside = max(0, weights.get(part, 0) - self._plain(part))
+                plain = sum(prod(shape) for shape in self.model.shapes(part).values())
+                beside = max(0, weights.get(part, 0) - plain)
                 weights[part] = count + beside
                 narrow[part] = (count, sum(one.size for one in stored.values()) / count)
                 continue
-            shapes = self.model.shapes(part)
-            narrow[part] = (sum(prod(shape) for shape in _linear(shapes)), method.size)
+            linear = sum(
+                prod(shape)
+                for name, shape in self.model.shapes(part).items()
+                if len(shape) == 2
+                and name.endswith(".weight")
+                and not any(word in name for word in _WHOLE)
+            )
+            narrow[part] = (linear, method.size)
         return replace(needs, weights=weights, narrow=narrow)
-
-    def _plain(self, part: str) -> int:
-        return sum(prod(shape) for shape in self.model.shapes(part).values())
 
     @cached_property
     def _stored(self) -> dict[str, _Stored]:
@@ -164,12 +183,27 @@ class Quantized:
 
         Raises ``BackendError`` if a file does not load.
         """
-        from diffusers import PipelineQuantizationConfig
+        from diffusers import GGUFQuantizationConfig, PipelineQuantizationConfig
 
         if self.spec.method == "layerwise-float8":
             return {}
         if self.file is not None:
-            return {self.parts[0]: self._denoiser(dtype)}
+            part = self.parts[0]
+            try:
+                denoiser = type(empty_part(self.model, part)).from_single_file(
+                    str(self.file),
+                    config=str(self.model.folder),
+                    subfolder=part,
+                    quantization_config=GGUFQuantizationConfig(compute_dtype=dtype),
+                    dtype=dtype,
+                    local_files_only=True,
+                )
+            except Exception as error:
+                raise BackendError(
+                    f"the GGUF file {self.file} does not load ({error_text(error)}): "
+                    "use one of this model's denoiser"
+                ) from error
+            return {part: denoiser}
         index = self.model.index
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
@@ -198,26 +232,6 @@ class Quantized:
         int8 = self.spec.method == "torchao-int8"
         return of.TorchAoConfig(Int8WeightOnlyConfig() if int8 else Float8WeightOnlyConfig())
 
-    def _denoiser(self, dtype: torch.dtype) -> Any:
-        from diffusers import GGUFQuantizationConfig
-
-        try:
-            part = self.parts[0]
-            empty = empty_part(self.model, part)
-            return type(empty).from_single_file(
-                str(self.file),
-                config=str(self.model.folder),
-                subfolder=part,
-                quantization_config=GGUFQuantizationConfig(compute_dtype=dtype),
-                dtype=dtype,
-                local_files_only=True,
-            )
-        except Exception as error:
-            raise BackendError(
-                f"the GGUF file {self.file} does not load ({error_text(error)}): "
-                "use one of this model's denoiser"
-            ) from error
-
     def cast(self, pipe: Any, dtype: torch.dtype) -> None:
         """Store weights of a loaded ``pipe`` narrowly, where the method does it then."""
         if self.spec.method != "layerwise-float8":
@@ -228,41 +242,6 @@ class Quantized:
             getattr(pipe, part).enable_layerwise_casting(
                 storage_dtype=torch.float8_e4m3fn, compute_dtype=dtype
             )
-
-
-def _installed(package: str) -> bool:
-    try:
-        return find_spec(package) is not None
-    except ModuleNotFoundError:
-        return False
-
-
-def _check_part(part: str, entry: object, model: ModelFolder, spec: QuantizationSpec) -> None:
-    known = [name for name in model.parts if (model.place(name) / "config.json").is_file()]
-    if part not in known:
-        raise BackendError(
-            f"the model has no part {part!r} with weights: name some of {', '.join(known)} in "
-            "'parts'"
-        )
-    library = entry[0] if isinstance(entry, list) else ""
-    if spec.method == "layerwise-float8" and library == "transformers":
-        raise BackendError(
-            f"layerwise-float8 does not serve the {part}, a part of the library transformers: "
-            "leave it out, or use 'torchao-int8'"
-        )
-    if spec.method == "gguf" and part not in replaced_parts(spec):
-        raise BackendError(
-            f"{model.pipeline_class} has no transformer, and only these are published as GGUF: "
-            "use another quantization"
-        )
-
-
-def _linear(shapes: Mapping[str, tuple[int, ...]]) -> list[tuple[int, ...]]:
-    return [
-        shape
-        for name, shape in shapes.items()
-        if len(shape) == 2 and name.endswith(".weight") and not any(w in name for w in _WHOLE)
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,10 +307,17 @@ def _check_gguf(file: Path, quantized: Quantized) -> None:
             )
         given = {name: torch.empty(one.shape, device="meta") for name, one in names.items()}
         try:
-            found = converted(empty, given)
+            found = convert_names(empty, given)
         except Exception as error:
             raise BackendError(
                 f"{what} is not of a {kind} (unknown tensor {error_text(error, 200)}): use one of "
                 "this model's denoiser"
             ) from error
     check_fits(empty.state_dict(), found, what, kind)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False

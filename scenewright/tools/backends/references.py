@@ -22,15 +22,14 @@ from scenewright.tools.backends.adapter import (
 
 if TYPE_CHECKING:
     import torch
-    from diffusers import UNet2DConditionModel
     from PIL import Image
 
     from scenewright.tools.backends.adapter import AdapterWeights
-    from scenewright.tools.backends.placing import HeldWeights
+    from scenewright.tools.backends.placing import WeightTensors
 
 
 @contextlib.contextmanager
-def loading(name: str) -> Iterator[None]:
+def adapter_errors(name: str) -> Iterator[None]:
     """Raise ``BackendError``, naming the adapter, if its weights do not fit the denoiser."""
     try:
         yield
@@ -51,44 +50,53 @@ def check_width(given: int, wanted: int, name: str) -> None:
 
 
 class ReferenceAttention:
-    """Switches a UNet between no reference and any number of them.
+    """Switches a denoiser between no reference and any number of them.
 
-    Not thread-safe: the UNet's processors are its state.
+    Not thread-safe: the denoiser's processors are its state.
     """
 
-    def __init__(self, unet: UNet2DConditionModel, weights: AdapterWeights, name: str) -> None:
-        """Load the adapter into ``unet`` and leave it switched off.
+    def __init__(
+        self, denoiser: Any, weights: AdapterWeights, name: str, processor: type | None = None
+    ) -> None:
+        """Load the adapter into ``denoiser`` and leave it switched off.
 
-        Raises ``BackendError``, naming the adapter, if it was made for another UNet.
+        ``processor``: class of the attention layers that a reference enters; None: that of UNets.
+        Raises ``BackendError``, naming the adapter, if it was made for another denoiser.
         """
         from diffusers.models.attention_processor import IPAdapterAttnProcessor2_0
 
-        self._unet = unet
-        self._plain = dict(unet.attn_processors)
-        self._plain_projection = (unet.encoder_hid_proj, unet.config.encoder_hid_dim_type)
-        with loading(name):
-            unet._load_ip_adapter_weights([weights])
+        kind: Any = processor or IPAdapterAttnProcessor2_0
+        self._denoiser = denoiser
+        self._plain = dict(denoiser.attn_processors)
+        self._plain_projection = (
+            getattr(denoiser, "encoder_hid_proj", None),
+            denoiser.config.get("encoder_hid_dim_type"),
+        )
+        with adapter_errors(name):
+            denoiser._load_ip_adapter_weights([weights])
+            check_complete(denoiser)
         self._adapted = {
-            key: processor if isinstance(processor, IPAdapterAttnProcessor2_0) else self._plain[key]
-            for key, processor in unet.attn_processors.items()
+            key: one if isinstance(one, kind) else self._plain[key]
+            for key, one in denoiser.attn_processors.items()
         }
-        self._projection = unet.encoder_hid_proj.image_projection_layers[0]
-        self._layers = {
-            key: (processor, processor.to_k_ip[0], processor.to_v_ip[0], processor.num_tokens[0])
-            for key, processor in self._adapted.items()
-            if isinstance(processor, IPAdapterAttnProcessor2_0)
-        }
-        self._held: HeldWeights | None = None
+        self.projection = denoiser.encoder_hid_proj.image_projection_layers[0]
+        """Projection of the encoder's embeddings."""
+        self._layers = [
+            (one, one.to_k_ip[0], one.to_v_ip[0])
+            for one in self._adapted.values()
+            if isinstance(one, kind)
+        ]
+        self._tensors: WeightTensors | None = None
         self.use(())
 
-    def hold_weights(self, held: HeldWeights) -> None:
-        """From now on the weights are the tensors of ``held``, which a compiled UNet needs."""
-        self._held = held
+    def use_tensors(self, tensors: WeightTensors) -> None:
+        """From now on the weights are ``tensors``, which a compiled denoiser needs."""
+        self._tensors = tensors
         self.use(())
 
     def check_encoder(self, width: int, name: str) -> None:
         """Raise ``BackendError`` if the encoder's embeddings, ``width`` numbers, do not fit."""
-        layer = getattr(self._projection, "image_embeds", None)
+        layer = getattr(self.projection, "image_embeds", None)
         check_width(width, getattr(layer, "in_features", width), name)
 
     @property
@@ -96,35 +104,44 @@ class ReferenceAttention:
         """Whether the adapter reads the encoder's last but one hidden layer (the Plus kind)."""
         from diffusers.models.embeddings import ImageProjection
 
-        return not isinstance(self._projection, ImageProjection)
+        return not isinstance(self.projection, ImageProjection)
 
     def weigh(self, weights: Sequence[float]) -> None:
         """Change λ_0 … λ_{n-1} of the n references in use."""
         scales = [float(weight) for weight in weights]
-        if self._held is not None:
-            scales = self._held.set(scales)
-        for processor, *_ in self._layers.values():
+        if self._tensors is not None:
+            scales = self._tensors.set(scales)
+        for processor, *_ in self._layers:
             processor.scale = list(scales)
 
     def use(self, weights: Sequence[float]) -> None:
-        """Set λ_0 … λ_{n-1}. With none, the UNet computes exactly what it did without adapter."""
+        """Set λ_0 … λ_{n-1}; with none, the denoiser computes what it did without adapter."""
         from diffusers.models.embeddings import MultiIPAdapterImageProjection
         from torch import nn
 
-        unet, count = self._unet, len(weights)
+        denoiser, count = self._denoiser, len(weights)
         if not count:
-            unet.set_attn_processor(dict(self._plain))
-            unet.encoder_hid_proj, unet.config.encoder_hid_dim_type = self._plain_projection
+            denoiser.set_attn_processor(dict(self._plain))
+            denoiser.encoder_hid_proj, denoiser.config.encoder_hid_dim_type = self._plain_projection
             return
-        for processor, to_k, to_v, tokens in self._layers.values():
+        for processor, to_k, to_v in self._layers:
             processor.to_k_ip = nn.ModuleList([to_k] * count)
-            values = [to_v] * count if self._held is None else self._held.values(to_v, count)
+            tensors = self._tensors
+            values = [to_v] * count if tensors is None else tensors.values(to_v, count)
             processor.to_v_ip = nn.ModuleList(values)
-            processor.num_tokens = [tokens] * count
+            if tokens := getattr(processor, "num_tokens", None):
+                processor.num_tokens = [tokens[0]] * count
         self.weigh(weights)
-        unet.set_attn_processor(dict(self._adapted))
-        unet.encoder_hid_proj = MultiIPAdapterImageProjection([self._projection] * count)
-        unet.config.encoder_hid_dim_type = "ip_image_proj"
+        denoiser.set_attn_processor(dict(self._adapted))
+        denoiser.encoder_hid_proj = MultiIPAdapterImageProjection([self.projection] * count)
+        denoiser.config.encoder_hid_dim_type = "ip_image_proj"
+
+
+def check_complete(denoiser: Any) -> None:
+    """Raise ``KeyError`` with the first tensor of ``denoiser`` that no file gave."""
+    for name, tensor in denoiser.named_parameters():
+        if tensor.is_meta:
+            raise KeyError(name)
 
 
 def mask_tensors(
@@ -149,32 +166,40 @@ def mask_tensors(
     ]
 
 
-class References(ReferenceForm):
-    """The references of a pipeline with a UNet."""
+class AttentionReferences(ReferenceForm):
+    """References that each have an attention of their own."""
+
+    attention: ReferenceAttention
+
+    def use(self, weights: Sequence[float]) -> None:
+        """Switch the denoiser to as many references as there are weights."""
+        self.attention.use(weights)
+
+    def weigh(self, weights: Sequence[float]) -> None:
+        """Change the weights of the references in use."""
+        self.attention.weigh(weights)
+
+
+class References(AttentionReferences):
+    """References of a pipeline with a UNet."""
 
     def __init__(self, pipe: Any, adapter: AdapterFolder) -> None:
         """Load ``adapter`` into ``pipe``; raises ``BackendError`` if it does not fit."""
         super().__init__(pipe)
-        self._attention = ReferenceAttention(
+        self.attention = ReferenceAttention(
             pipe.unet, read_adapter(adapter.weights), str(adapter.weights)
         )
         encoder = attach_encoder(pipe, adapter, pipe.unet.dtype)
-        self._attention.check_encoder(encoder.config.projection_dim, str(adapter.encoder))
+        self.attention.check_encoder(encoder.config.projection_dim, str(adapter.encoder))
 
-    def hold_weights(self) -> bool:
+    def use_weight_tensors(self) -> bool:
         """Make the weights tensors, so that new ones compile nothing anew."""
-        from scenewright.tools.backends.placing import HeldWeights
+        from scenewright.tools.backends.placing import WeightTensors
 
-        self._attention.hold_weights(HeldWeights(self._pipe._execution_device))
+        self.attention.use_tensors(WeightTensors(self._pipe._execution_device))
         return True
 
-    def _use(self, weights: Sequence[float]) -> None:
-        self._attention.use(weights)
-
-    def _weigh(self, weights: Sequence[float]) -> None:
-        self._attention.weigh(weights)
-
-    def _carried(
+    def call_options(
         self,
         used: Sequence[Reference],
         load: Callable[[str], Image.Image],
@@ -196,8 +221,8 @@ class References(ReferenceForm):
             options["cross_attention_kwargs"] = {"ip_adapter_masks": tensors}
         return options
 
-    def _encode(self, picture: Image.Image) -> tuple[torch.Tensor, torch.Tensor]:
-        hidden = self._attention.wants_hidden_states
+    def encode(self, picture: Image.Image) -> tuple[torch.Tensor, torch.Tensor]:
+        hidden = self.attention.wants_hidden_states
         positive, negative = self._pipe.encode_image(
             picture, self._pipe._execution_device, 1, hidden
         )

@@ -38,11 +38,12 @@ from scenewright.providers.retry import (
     UnusableReply,
 )
 from scenewright.providers.usage import ExpectedUsage, Reply, Usage
+from scenewright.tools.backends.checks import check_request
 from scenewright.tools.backends.image_models import ImageCaps, image_caps_of
 from scenewright.tools.backends.image_wire import (
     WORDING,
     PreparedRequest,
-    fitted,
+    fit_result,
     prepare_request,
 )
 from scenewright.tools.backends.prompts import count_prompt
@@ -52,7 +53,7 @@ _NOT_DRAWN = {
     "as_of", "source", "output_tokens", "qualities", "complexities", "prompt_tokens",
     "prompt_characters", "partial_images", "partial_tokens",
 }  # fmt: skip
-"""What of a model's row decides no picture."""
+"""Keys of a model's row that decide no picture."""
 
 
 class RemoteBackend:
@@ -78,12 +79,12 @@ class RemoteBackend:
     ) -> None:
         """Draw through ``client``.
 
-        ``account``: what precedes the model in the id (default: the provider).
-
-        ``priced_as``: what precedes it in the table of prices (default: the same). ``size``:
-        (width, height) in pixels of requests that name none. The backend closes its client, not the
-        ``caller``. ``partial_images``: how many pictures are asked for while one is drawn, where
-        somebody follows the steps.
+        ``account``: what precedes the model in the id (default: the provider). ``priced_as``: what
+        precedes it in the table of prices (default: the same). ``size``: (width, height) in pixels
+        of requests that name none. ``quality``: the provider's word for how much work goes into a
+        picture, ``complexity`` for how much planning. ``partial_images``: how many pictures are
+        asked for while one is drawn, where somebody follows the steps. The backend closes its
+        client, not the ``caller``.
 
         Raises ``BackendError`` for a quality or complexity that the model does not know, and for
         more partial images than it gives.
@@ -98,21 +99,21 @@ class RemoteBackend:
         self._partial_images = partial_images
         self._features = caps.features(size)
         self._closed = False
-        self._check_word("quality", quality, caps.qualities)
-        self._check_word("complexity", complexity, caps.complexities)
+        for setting, word, known in (
+            ("quality", quality, caps.qualities),
+            ("complexity", complexity, caps.complexities),
+        ):
+            if word is not None and known is not None and word not in known:
+                raise BackendError(
+                    f"{self.id} does not know the {setting} {word!r}: "
+                    + (f"use one of {', '.join(known)}" if known else "leave it out")
+                )
         if partial_images > caps.partial_images:
             most = caps.partial_images
             remedy = f"at most {most} partial images: ask for fewer"
             raise BackendError(
                 f"{self.id} gives "
                 + (remedy if most else "no partial images: leave partial_images out")
-            )
-
-    def _check_word(self, name: str, word: str | None, known: tuple[str, ...] | None) -> None:
-        if word is not None and known is not None and word not in known:
-            raise BackendError(
-                f"{self.id} does not know the {name} {word!r}: "
-                + (f"use one of {', '.join(known)}" if known else "leave it out")
             )
 
     def __repr__(self) -> str:
@@ -143,7 +144,7 @@ class RemoteBackend:
 
     @property
     def features(self) -> BackendFeatures:
-        """What it can do."""
+        """Its abilities."""
         return self._features
 
     def expected(self, prompt: str, pictures: int = 0) -> ExpectedUsage:
@@ -171,9 +172,8 @@ class RemoteBackend:
             raise BackendError(f"{self.id} was closed: make a new one")
         self._check(request)
         began = time.perf_counter()
-        size = self._features.default_size
-        if request.width is not None and request.height is not None:
-            size = request.width, request.height
+        usual = self._features.default_size
+        size = request.width or usual[0], request.height or usual[1]
         # Where nobody follows the steps, partial images would only cost.
         partial = 0 if on_step is None else self._partial_images
         work = await asyncio.to_thread(
@@ -181,7 +181,7 @@ class RemoteBackend:
             quality=self._quality, complexity=self._complexity, partial_images=partial,
         )  # fmt: skip
         reply = await self._called(work, on_step)
-        image = await asyncio.to_thread(fitted, reply.value, work)
+        image = await asyncio.to_thread(fit_result, reply.value, work)
         if on_step is not None:
             on_step(GenerationStep(partial + 1, partial + 1))
         return GeneratedImage(
@@ -190,7 +190,12 @@ class RemoteBackend:
             usd=reply.usd,
             prompt=work.request.prompt,
             count=count_prompt(self, request.prompt),
-            details=_details(work, reply.value, reply.attempts, reply.usage.tokens_out),
+            details={
+                "served": f"{reply.value.width}x{reply.value.height}",
+                "pictures": len(work.request.pictures),
+                "attempts": reply.attempts,
+                "tokens_out": reply.usage.tokens_out,
+            },
         )
 
     async def aclose(self) -> None:
@@ -206,8 +211,11 @@ class RemoteBackend:
         steps = sent.partial_images + 1
 
         async def show(number: int, data: bytes) -> None:
+            def preview_of_file() -> bytes:
+                return preview_bytes(fit_result(read_image(data, "its file"), work))
+
             try:
-                preview = await asyncio.to_thread(_preview, data, work)
+                preview = await asyncio.to_thread(preview_of_file)
             except ImageError as error:
                 # The picture itself may still come.
                 _LOG.warning("%s: a partial image is left out: %s", self.id, error)
@@ -257,8 +265,8 @@ class RemoteBackend:
                 return "What was drawn before is kept: try again once that has passed"
 
     def _check(self, request: GenerationRequest) -> None:
-        if (request.width is None) != (request.height is None):
-            raise BackendError("only one of width and height is given: give both or none")
+        features = self._features
+        where = f'[accounts.{self._account}.models."{self._client.model}"] of scenewright.toml'
         most = self._caps.prompt_characters
         if most is not None and len(request.prompt) > most:
             raise BackendError(
@@ -266,30 +274,16 @@ class RemoteBackend:
                 "it, or draw a smaller scene"
             )
         start = request.start
-        if start is not None and start.instruct and not self._features.instructions:
+        if start is not None and start.instruct and not features.instructions:
             raise BackendError(f"{self.id} takes no instructions: describe the picture instead")
-        if start is not None and not self._features.edit:
+        if start is not None and not features.edit:
             raise BackendError(
                 f"{self.id} cannot start from a picture: leave 'start' out, or tell that it can by "
-                f"pictures = 1 in {self._where()}"
+                f"pictures = 1 in {where}"
             )
-        count, most = len(request.references), self._features.references
-        if count > most:
-            raise BackendError(
-                f"{count} references were given, {self.id} takes at most {most}: give fewer"
-                + ("" if most else f", or tell that it takes some by pictures in {self._where()}")
-            )
-        if any(reference.mask is not None for reference in request.references):
-            raise BackendError(f"{self.id} takes no masks of references: leave them out")
-        if any(reference.schedule for reference in request.references):
-            raise BackendError(f"{self.id} takes no schedule of a reference: leave it out")
-        if request.emphasis:
-            raise BackendError(f"{self.id} takes no emphasis: leave it out")
-        if request.boxes:
-            raise BackendError(f"{self.id} takes no boxes: leave them out")
-
-    def _where(self) -> str:
-        return f'[accounts.{self._account}.models."{self._client.model}"] of scenewright.toml'
+        some = f", or tell that it takes some by pictures in {where}"
+        advice = "give fewer" if features.references else f"give fewer{some}"
+        check_request(request, features, self.id, references_advice=advice)
 
 
 def remote_backend(
@@ -300,21 +294,16 @@ def remote_backend(
     api_key: str | None,
     base_url: str | None = None,
     name: str | None = None,
-    size: tuple[int, int] | None = None,
-    quality: str | None = None,
-    complexity: str | None = None,
-    partial_images: int = 0,
     overrides: Mapping[str, object] | None = None,
+    **settings: Any,
 ) -> RemoteBackend:
     """Return a backend ``provider:model``, of ``openai`` or ``gemini``.
 
     ``base_url``: a server that speaks the provider's protocol, instead of the provider's own.
-    ``name``: the account, in place of the provider in the id. ``size``: (width, height) in pixels
-    of requests that name none; ``quality``: the provider's word for how much work goes into a
-    picture, ``complexity`` for how much planning, ``partial_images`` as of the class.
-    ``overrides``: keys of :class:`~.image_models.ImageCaps`, in place of what
-    the table of facts says. The provider's library is imported here. Raises ``BackendError``
-    for a missing key, a provider without image models or a setting that cannot be.
+    ``name``: the account, in place of the provider in the id. ``overrides``: keys of
+    :class:`~.image_models.ImageCaps`, in place of what the table of facts says. ``settings``: those
+    of :class:`RemoteBackend`. The provider's library is imported here. Raises ``BackendError`` for
+    a missing key, a provider without image models or a setting that cannot be.
     """
     caps = image_caps_of(provider, model, overrides)
     key = (api_key or "").strip()
@@ -328,23 +317,5 @@ def remote_backend(
         account=name or "",
         # Another server's models are not the provider's, whatever they are called.
         priced_as=provider if base_url is None else "",
-        size=size,
-        quality=quality,
-        complexity=complexity,
-        partial_images=partial_images,
+        **settings,
     )
-
-
-def _preview(data: bytes, work: PreparedRequest) -> bytes:
-    return preview_bytes(fitted(read_image(data, "its file"), work))
-
-
-def _details(
-    work: PreparedRequest, image: Image.Image, attempts: int, tokens_out: int
-) -> dict[str, str | int | float]:
-    return {
-        "served": f"{image.width}x{image.height}",
-        "pictures": len(work.request.pictures),
-        "attempts": attempts,
-        "tokens_out": tokens_out,
-    }

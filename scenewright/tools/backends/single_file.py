@@ -24,10 +24,10 @@ from scenewright.providers.hub.single_file import SingleFile
 from scenewright.tools.backends.clip_tokenizer import clip_tokenizer
 from scenewright.tools.backends.model_folder import (
     ModelFolder,
-    cached,
     denoiser_of,
     find,
     index_of,
+    require_cached,
 )
 from scenewright.tools.backends.pipeline import quiet
 
@@ -56,9 +56,19 @@ def open_file(file: Path, base_model: str | None = None, variant: str | None = N
         )
     parts = [part for part in held.prefixes if isinstance(index.get(part), list)]
     model = ModelFolder.open(folder, without=parts)
+    import torch
+
+    shapes: dict[str, dict[str, tuple[int, ...]]] = {}
     with quiet():
-        given = {part: _shapes(held, part, empty_part(model, part)) for part in parts}
-    return model.model_copy(update={"file": held, "given": given})
+        for part in parts:
+            # Tensors without numbers show whether the file has what the class asks for.
+            stand_ins = {
+                name: torch.empty(held.tensors[stored].shape, device="meta")
+                for name, stored in held.names(part).items()
+            }
+            checked = _checked(held, part, empty_part(model, part), stand_ins)
+            shapes[part] = {name: tuple(one.shape) for name, one in checked.items()}
+    return model.model_copy(update={"file": held, "given": shapes})
 
 
 def load_parts(model: ModelFolder, dtype: torch.dtype) -> dict[str, Any]:
@@ -91,7 +101,7 @@ def _folder_for(held: SingleFile, base_model: str | None, variant: str | None) -
         )
     need = Need(repository, ("backend",), "pipeline", variant, without=tuple(held.prefixes))
     try:
-        return cached(need, f"diffusers:{held.file}" if base_model is None else "PROFILE")
+        return require_cached(need, f"diffusers:{held.file}" if base_model is None else "PROFILE")
     except BackendError as error:
         raise BackendError(
             f"{held.file} holds {own} of a {held.title} model; the rest comes from "
@@ -108,7 +118,12 @@ def _built_in(held: SingleFile) -> Path:
             known = {"_class_name": part.name} if part.library == "diffusers" else {}
             contents[f"{name}/config.json"] = known | part.config
         elif part.name.endswith("Scheduler"):
-            config = {"_class_name": part.name, **part.config, **_prediction(held)}
+            config = {"_class_name": part.name, **part.config}
+            # Marks in the file ask for settings of the scheduler.
+            if "ztsnr" in held.tensors:
+                config["rescale_betas_zero_snr"] = True
+            if "v_pred" in held.tensors:
+                config["prediction_type"] = "v_prediction"
             contents[f"{name}/scheduler_config.json"] = config
     text = json.dumps(contents, sort_keys=True)
     stem = held.repository.rpartition("/")[2]
@@ -141,36 +156,24 @@ def _write(folder: Path, contents: Mapping[str, Any], architecture: Architecture
                 raise
 
 
-def _prediction(held: SingleFile) -> dict[str, Any]:
-    """Return the scheduler's settings that marks in the file ask for."""
-    zero = {"rescale_betas_zero_snr": True} if "ztsnr" in held.tensors else {}
-    return zero | ({"prediction_type": "v_prediction"} if "v_pred" in held.tensors else {})
-
-
-def _shapes(held: SingleFile, part: str, empty: Any) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a part's weights by the names of its class.
-
-    Raises ``BackendError`` if they are not those that the class has by its configuration.
-    """
-    import torch
-
-    given = {
-        name: torch.empty(held.tensors[stored].shape, device="meta")
-        for name, stored in held.names(part).items()
-    }
-    return {name: tuple(one.shape) for name, one in _checked(held, part, empty, given).items()}
-
-
 def _loaded(held: SingleFile, part: str, model: Any, dtype: torch.dtype) -> Any:
     """Return ``model``, a part without numbers, with those of the file."""
     import torch
     from safetensors import safe_open
 
     with safe_open(held.file, framework="pt") as stored:
-        given = {
-            name: _numbers(stored, original, held.scales.get(original), dtype)
-            for name, original in held.names(part).items()
-        }
+        given: Tensors = {}
+        for name, original in held.names(part).items():
+            tensor = stored.get_tensor(original)
+            if (scale := held.scales.get(original)) is not None:
+                factor = stored.get_tensor(scale).float()
+                # One factor, or one for each row.
+                if factor.numel() > 1:
+                    factor = factor.reshape(-1, *[1] * (tensor.ndim - 1))
+                tensor = torch.mul(tensor.float(), factor).to(dtype)
+            elif tensor.is_floating_point():
+                tensor = tensor.to(dtype)
+            given[name] = tensor
     model.load_state_dict(_checked(held, part, model, given), strict=False, assign=True)
     if hasattr(model, "tie_weights"):
         model.tie_weights()
@@ -182,19 +185,6 @@ def _loaded(held: SingleFile, part: str, model: Any, dtype: torch.dtype) -> Any:
             if name.rpartition(".")[2] in wide:
                 layer.float()
     return model
-
-
-def _numbers(stored: Any, name: str, scale: str | None, dtype: torch.dtype) -> Any:
-    """Return a tensor of the file in ``dtype``, multiplied by its factor if it has one."""
-    import torch
-
-    tensor = stored.get_tensor(name)
-    if scale is None:
-        return tensor.to(dtype) if tensor.is_floating_point() else tensor
-    factor = stored.get_tensor(scale).float()
-    # One factor, or one for each row.
-    rows = factor.reshape(-1, *[1] * (tensor.ndim - 1)) if factor.numel() > 1 else factor
-    return torch.mul(tensor.float(), rows).to(dtype)
 
 
 def empty_part(model: ModelFolder, part: str) -> Any:
@@ -220,7 +210,7 @@ def _checked(held: SingleFile, part: str, model: Any, given: Tensors) -> Tensors
     wanted = model.state_dict()
     tied = set(getattr(model, "all_tied_weights_keys", None) or ())
     try:
-        found = converted(model, given)
+        found = convert_names(model, given)
     except Exception as error:
         raise BackendError(
             f"the {part} in {held.file} is not a {kind} (unknown tensor {error_text(error, 200)}): "
@@ -256,7 +246,7 @@ def check_fits(
             )
 
 
-def converted(model: Any, given: Tensors) -> Tensors:
+def convert_names(model: Any, given: Tensors) -> Tensors:
     """Return ``given`` by the names that ``model``, a part of a pipeline, has for its tensors.
 
     Raises what diffusers' functions raise for tensors of another layout.

@@ -18,11 +18,17 @@ from scenewright.tools.backends.adapter import (
     AdapterFolder,
     ReferenceForm,
     attach_encoder,
-    attach_siglip_encoder,
     read_adapter,
 )
 from scenewright.tools.backends.families import AdapterForm
-from scenewright.tools.backends.references import References, check_width, loading
+from scenewright.tools.backends.references import (
+    AttentionReferences,
+    ReferenceAttention,
+    References,
+    adapter_errors,
+    check_complete,
+    check_width,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -39,7 +45,7 @@ def references_of(form: AdapterForm, pipe: Any, adapter: AdapterFolder) -> Refer
     return forms[form](pipe, adapter)
 
 
-class FluxReferences(ReferenceForm):
+class FluxReferences(AttentionReferences):
     """The references of a Flux pipeline."""
 
     def __init__(self, pipe: Any, adapter: AdapterFolder) -> None:
@@ -47,55 +53,18 @@ class FluxReferences(ReferenceForm):
         super().__init__(pipe)
         from diffusers.models.transformers.transformer_flux import FluxIPAdapterAttnProcessor
 
-        self._transformer = transformer = pipe.transformer
-        self._plain = dict(transformer.attn_processors)
         weights = read_adapter(adapter.weights)
-        with loading(str(adapter.weights)):
-            transformer._load_ip_adapter_weights([weights])
-            _check_whole(transformer)
-        self._adapted = {
-            key: processor
-            if isinstance(processor, FluxIPAdapterAttnProcessor)
-            else self._plain[key]
-            for key, processor in transformer.attn_processors.items()
-        }
-        self._layers = [
-            (processor, processor.to_k_ip[0], processor.to_v_ip[0])
-            for processor in self._adapted.values()
-            if isinstance(processor, FluxIPAdapterAttnProcessor)
-        ]
-        self._projection = transformer.encoder_hid_proj.image_projection_layers[0]
-        encoder = attach_encoder(pipe, adapter, transformer.dtype)
+        self.attention = ReferenceAttention(
+            pipe.transformer, weights, str(adapter.weights), FluxIPAdapterAttnProcessor
+        )
+        encoder = attach_encoder(pipe, adapter, pipe.transformer.dtype)
         check_width(
             encoder.config.projection_dim,
             weights["image_proj"]["proj.weight"].shape[-1],
             str(adapter.encoder),
         )
-        self._use(())
 
-    def _use(self, weights: Sequence[float]) -> None:
-        from diffusers.models.embeddings import MultiIPAdapterImageProjection
-        from torch import nn
-
-        transformer, count = self._transformer, len(weights)
-        if not count:
-            transformer.set_attn_processor(dict(self._plain))
-            transformer.encoder_hid_proj = None
-            transformer.config.encoder_hid_dim_type = None
-            return
-        for processor, to_k, to_v in self._layers:
-            processor.to_k_ip = nn.ModuleList([to_k] * count)
-            processor.to_v_ip = nn.ModuleList([to_v] * count)
-        self._weigh(weights)
-        transformer.set_attn_processor(dict(self._adapted))
-        transformer.encoder_hid_proj = MultiIPAdapterImageProjection([self._projection] * count)
-        transformer.config.encoder_hid_dim_type = "ip_image_proj"
-
-    def _weigh(self, weights: Sequence[float]) -> None:
-        for processor, *_ in self._layers:
-            processor.scale = [float(weight) for weight in weights]
-
-    def _carried(
+    def call_options(
         self,
         used: Sequence[Reference],
         load: Callable[[str], Image.Image],
@@ -109,7 +78,7 @@ class FluxReferences(ReferenceForm):
             "negative_ip_adapter_image_embeds": embeds,
         }
 
-    def _encode(self, picture: Image.Image) -> torch.Tensor:
+    def encode(self, picture: Image.Image) -> torch.Tensor:
         """``[1, 1, width]``."""
         found: torch.Tensor = self._pipe.encode_image(picture, self._pipe._execution_device, 1)
         return found[None]
@@ -124,20 +93,20 @@ class JoinedReferences(ReferenceForm):
         self._transformer = transformer = pipe.transformer
         self._plain = dict(transformer.attn_processors)
         weights = read_adapter(adapter.weights)
-        with loading(str(adapter.weights)):
+        with adapter_errors(str(adapter.weights)):
             transformer._load_ip_adapter_weights(weights)
-            _check_whole(transformer)
+            check_complete(transformer)
         self._projection, transformer.image_proj = transformer.image_proj, None
         self._adapted = dict(transformer.attn_processors)
-        encoder = attach_siglip_encoder(pipe, adapter, transformer.dtype)
+        encoder = attach_encoder(pipe, adapter, transformer.dtype, siglip=True)
         check_width(
             encoder.config.hidden_size,
             weights["image_proj"]["proj_in.weight"].shape[-1],
             str(adapter.encoder),
         )
-        self._use(())
+        self.use(())
 
-    def _use(self, weights: Sequence[float]) -> None:
+    def use(self, weights: Sequence[float]) -> None:
         if len(weights) > 1:
             raise BackendError(f"{len(weights)} references were given, SD3 takes one: give one")
         transformer = self._transformer
@@ -146,13 +115,13 @@ class JoinedReferences(ReferenceForm):
         transformer.set_attn_processor(dict(self._adapted if weights else self._plain))
         if weights:
             transformer.image_proj = self._projection
-            self._weigh(weights)
+            self.weigh(weights)
 
-    def _weigh(self, weights: Sequence[float]) -> None:
+    def weigh(self, weights: Sequence[float]) -> None:
         for processor in self._adapted.values():
             processor.scale = float(weights[0])
 
-    def _carried(
+    def call_options(
         self,
         used: Sequence[Reference],
         load: Callable[[str], Image.Image],
@@ -167,14 +136,7 @@ class JoinedReferences(ReferenceForm):
             positive = torch.cat([torch.zeros_like(positive), positive])
         return {"ip_adapter_image_embeds": positive}
 
-    def _encode(self, picture: Image.Image) -> torch.Tensor:
+    def encode(self, picture: Image.Image) -> torch.Tensor:
         """``[1, patches, width]``."""
         found: torch.Tensor = self._pipe.encode_image(picture, self._pipe._execution_device)
         return found
-
-
-def _check_whole(transformer: Any) -> None:
-    """Raise ``KeyError`` with the first of its tensors that no file gave."""
-    for name, tensor in transformer.named_parameters():
-        if tensor.is_meta:
-            raise KeyError(name)

@@ -42,6 +42,8 @@ class LocalModel(ABC):
     """Raised for all that goes wrong."""
     loaded_as: ClassVar[str] = "a model"
     """Kind of model that the folder should hold."""
+    remedy: ClassVar[str] = ""
+    """End of the error for a model that does not load."""
 
     def __init__(
         self, model: str | os.PathLike[str], *, name: str | None, device: str, thread: str
@@ -52,9 +54,9 @@ class LocalModel(ABC):
         name. Raises :attr:`error` if the model is not on this machine.
         """
         self.folder = folder_of(model, self.error)
-        """Where the model lies."""
+        """Folder of the model."""
         self.name = name or str(model)
-        """What it is called."""
+        """Its name."""
         self._device = device
         self._thread = ModelThread(thread)
         self._loaded = False
@@ -62,38 +64,40 @@ class LocalModel(ABC):
 
     async def load(self) -> None:
         """Load the model now; raises :attr:`error` if that fails."""
-        await self._run(self._make_ready)
+        await self.run(self.make_ready)
 
     async def aclose(self) -> None:
         """Wait for the running pictures, then free the model."""
         if self._thread.closed:
             return
         await self._thread.aclose()
-        self._free()
+        self.free_model()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
     @abstractmethod
-    def _open(self, device: torch.device) -> None:
+    def open_model(self, device: torch.device) -> None:
         """Load the model; what the libraries raise is told by the caller."""
 
     @abstractmethod
-    def _free(self) -> None:
+    def free_model(self) -> None:
         """Let go of the model."""
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise :attr:`error` if the model was closed."""
         if self._thread.closed:
             raise self.error(f"{self.name} is closed: make a new one")
 
-    async def _run(self, work: Callable[[Stop], T]) -> T:
-        self._check_open()
+    async def run(self, work: Callable[[Stop], T]) -> T:
+        """Run ``work`` in the model's thread."""
+        self.check_open()
         return await self._thread.run(work)
 
     @property
     def _gate(self) -> DeviceGate:
         return gate_of(str(device_of(self._device)))
 
-    def _make_ready(self, stop: Stop) -> None:
+    def make_ready(self, stop: Stop) -> None:
         """Load the model unless it is; a failure stays. Runs in the worker thread."""
         if self._failure is not None:
             raise self._failure
@@ -102,7 +106,7 @@ class LocalModel(ABC):
         try:
             device = device_of(self._device)
             with self._gate.turn(stop), LOADING, _no_progress_bar():
-                self._open(device)
+                self.open_model(device)
         except Stopped:
             raise
         except Exception as error:
@@ -111,13 +115,13 @@ class LocalModel(ABC):
                 raise
             self._failure = self.error(
                 f"{self.folder} could not be loaded as {self.loaded_as} with transformers "
-                f"{transformers.__version__} on {self._device}: {error_text(error)}"
+                f"{transformers.__version__} on {self._device}: {error_text(error)}{self.remedy}"
             )
             raise self._failure from error
         self._loaded = True
 
     @contextmanager
-    def _turn(self, stop: Stop, failed_on: str, advice: str = "") -> Iterator[None]:
+    def turn(self, stop: Stop, failed_on: str, advice: str = "") -> Iterator[None]:
         """Hold the device for inference; an error says what it failed on, with ``advice``."""
         if stop.is_set():
             raise Stopped("the work was stopped")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Any
 
 import torch
 from torch import nn
+
+from scenewright.core.flushing import replacing
 
 SAVE_SECONDS = 60.0
 """At most so much work is lost by a kill."""
@@ -77,11 +78,10 @@ class ResumableTraining:
         }
         if torch.cuda.is_available():
             state["random_cuda"] = torch.cuda.get_rng_state()
-        draft = self._file.with_name(f".{self._file.name}.tmp")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            torch.save(state, draft)
-            os.replace(draft, self._file)
+            with replacing(self._file) as draft:
+                torch.save(state, draft)
         except (OSError, RuntimeError) as error:
             raise self._wrong(f"{self._file} cannot be written: {error}") from error
 

@@ -38,7 +38,7 @@ WAYS = [
 """Quirks of the server, the way that binds there, and the requests until it is found."""
 
 
-def chat_of(
+def build_chat(
     lab: ThreadedMockProviders, key: str, caller: Caller, script: str = "echo", **more: Any
 ) -> AccountChat:
     return account_chat(
@@ -59,7 +59,7 @@ async def test_a_chat_finds_the_way_that_binds_once(
 ) -> None:
     for quirk in quirks:
         lab.order_quirk(quirk, key)
-    chat = chat_of(lab, key, caller)
+    chat = build_chat(lab, key, caller)
     wanted = Plan(title="draw", first=Step(what="draw", times=2), words=["draw"])
     asked = chat.with_structured_output(Plan)
     assert await asked.ainvoke("draw") == wanted
@@ -83,12 +83,12 @@ async def test_what_is_declared_is_not_tried(
 ) -> None:
     for quirk in quirks:
         lab.order_quirk(quirk, key)
-    chat = chat_of(lab, key, caller, tool_choice=way)
+    chat = build_chat(lab, key, caller, tool_choice=way)
     (call,) = (await chat.bind_tools([look], tool_choice="look").ainvoke("there")).tool_calls
     assert (call["name"], call["args"]) == ("look", {"where": "there"})
     assert caller.totals.attempts == 1
     if way != "named" and quirks:
-        strict = chat_of(lab, key, caller, tool_choice="named").bind_tools(
+        strict = build_chat(lab, key, caller, tool_choice="named").bind_tools(
             [look], tool_choice="look"
         )
         if "string_choice" in quirks:
@@ -125,7 +125,7 @@ async def test_where_nothing_binds_the_last_words_are_told(
     lab: ThreadedMockProviders, key: str, caller: Caller
 ) -> None:
     lab.order_quirk("endless", key)
-    chat = chat_of(lab, key, caller, max_output_tokens=20)
+    chat = build_chat(lab, key, caller, max_output_tokens=20)
     asked = chat.with_structured_output(Plan)
     for attempts in (3, 6):
         with pytest.raises(
@@ -220,7 +220,7 @@ def test_earlier_calls_and_answers_become_words() -> None:
 async def test_several_tools_over_a_schema_alone(
     lab: ThreadedMockProviders, key: str, caller: Caller
 ) -> None:
-    chat = chat_of(lab, key, caller, script="mirror", tool_choice="schema")
+    chat = build_chat(lab, key, caller, script="mirror", tool_choice="schema")
     said = await chat.bind_tools([look, count], tool_choice="any").ainvoke("dogs")
     # The mock's mirror fills in no form: it tells that no tool was sent, and the tools in words.
     told = seen(said)
@@ -231,7 +231,7 @@ async def test_several_tools_over_a_schema_alone(
 async def test_a_model_without_pictures_is_told_so_before_any_call(
     lab: ThreadedMockProviders, key: str, caller: Caller
 ) -> None:
-    chat = chat_of(lab, key, caller, pictures=False)
+    chat = build_chat(lab, key, caller, pictures=False)
     assert chat.pictures is False
     with pytest.raises(RequestError, match="mine:script:echo sees no pictures"):
         await chat.ainvoke([HumanMessage([picture((8, 8))])])

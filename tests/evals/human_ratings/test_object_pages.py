@@ -11,7 +11,7 @@ import pytest
 from scenewright.core.images import load_image, read_image
 from scenewright.evals.human_ratings.study import UNFIT, StudyFolder
 from scenewright.evals.human_ratings.table import ratings_of
-from scenewright.tools.vision.realism.pictures import object_crop
+from scenewright.tools.vision.realism.object_views import object_crop
 from tests.evals.human_ratings.rated_objects import CATEGORIES, SOURCES, objects_study, thing_of
 from tests.evals.human_ratings.rating_client import begin, client, heading, pictures, press
 

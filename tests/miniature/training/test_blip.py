@@ -23,7 +23,8 @@ from scenewright.miniature.training.blip import (
 )
 from scenewright.miniature.world import COLORS, KINDS
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
-from scenewright.tools.vision.realism.olip import BlipEncoder, SegformerBlip
+from scenewright.tools.vision.realism.blip import BlipEncoder
+from scenewright.tools.vision.realism.segformer_blip import SegformerBlip
 
 
 def test_captions_say_kind_and_colour_and_damage_the_likelier_the_greater_it_is() -> None:

@@ -33,7 +33,7 @@ from scenewright.tools.vision.extraction.judged_readers import (
     JudgedVerifier,
 )
 from scenewright.tools.vision.extraction.one_stage import OneStageExtractor
-from scenewright.tools.vision.extraction.pairs import ScoreTable
+from scenewright.tools.vision.extraction.score_table import ScoreTable
 from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 from tests.agents.replying import ReplyingChat
 from tests.tools.vision.extraction.extraction_doubles import SayingJudge

@@ -23,8 +23,8 @@ from scenewright.runs.model_factory.local_models import (
 )
 from scenewright.runs.model_factory.profiles import build_judge, build_panel, build_run_models
 from scenewright.runs.model_factory.realism_scorers import KINDS, scorer_of
-from scenewright.tools.vision.detection.boxes import CachedDetector
-from scenewright.tools.vision.realism.olip_judge import OlipScorer
+from scenewright.tools.vision.detection.caching import CachedDetector
+from scenewright.tools.vision.realism.olip_scorer import OlipScorer
 from scenewright.tools.vision.realism.vlm import VlmScorer
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.tools.vision.realism.tiny_olip import save_blip, save_heads

@@ -25,7 +25,7 @@ from scenewright.core.ports.backend import (
 from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.families import Family
-from scenewright.tools.backends.loaded import batches
+from scenewright.tools.backends.loaded import group_into_batches
 from scenewright.tools.backends.memory import USABLE, needs_of
 from scenewright.tools.backends.model_folder import ModelFolder
 from scenewright.tools.backends.prompts import PromptReader
@@ -74,7 +74,7 @@ REQUESTS = st.lists(
 def test_every_request_is_drawn_once_and_batches_are_alike(
     requests: list[GenerationRequest], most: int
 ) -> None:
-    found = batches(requests, FEATURES, WORDS, ANY, most)
+    found = group_into_batches(requests, FEATURES, WORDS, ANY, most)
     assert sorted(place for batch in found for place in batch) == list(range(len(requests)))
     for batch in found:
         assert 1 <= len(batch) <= most
@@ -89,15 +89,15 @@ def test_every_request_is_drawn_once_and_batches_are_alike(
 @pytest.mark.parametrize("what", sorted(ALONE))
 def test_what_is_state_of_the_pipeline_is_drawn_alone(what: str) -> None:
     requests = [asked(), asked(**{what: ALONE[what]}), asked(seed=2)]
-    assert batches(requests, FEATURES, WORDS, ANY, 4) == [[0, 2], [1]]
+    assert group_into_batches(requests, FEATURES, WORDS, ANY, 4) == [[0, 2], [1]]
 
 
 def test_what_is_left_open_is_the_default() -> None:
     requests = [asked(), asked(width=32, height=32, steps=3, guidance=4.0)]
-    assert batches(requests, FEATURES, WORDS, ANY, 4) == [[0, 1]]
-    assert batches(requests, FEATURES, Family(), ANY, 4) == [[0], [1]]
-    assert batches([asked()] * 3, FEATURES, WORDS, ANY, 2) == [[0, 1], [2]]
-    assert batches([], FEATURES, WORDS, ANY, 4) == []
+    assert group_into_batches(requests, FEATURES, WORDS, ANY, 4) == [[0, 1]]
+    assert group_into_batches(requests, FEATURES, Family(), ANY, 4) == [[0], [1]]
+    assert group_into_batches([asked()] * 3, FEATURES, WORDS, ANY, 2) == [[0, 1], [2]]
+    assert group_into_batches([], FEATURES, WORDS, ANY, 4) == []
 
 
 @pytest.fixture(scope="module")

@@ -95,7 +95,7 @@ async def test_without_guidance_the_instruction_alone_is_followed(
     backend: DiffusersBackend, store: ImageStore, pictures: list[str]
 ) -> None:
     calls: list[int] = []
-    pipe = backend._loaded().pipe
+    pipe = backend._load_pipeline().pipe
     handle = pipe.editor.register_forward_pre_hook(lambda _, args: calls.append(len(args[0])))
     await drawn(backend, edit(pictures[0], guidance=1.0), store)
     await drawn(backend, edit(pictures[0], guidance=2.0), store)

@@ -186,7 +186,7 @@ async def test_texts_and_pictures_are_encoded_once(
         def count(*_: Any, part: str = name) -> None:
             counts[part] += 1
 
-        getattr(backend._loaded().pipe, name).register_forward_hook(count)
+        getattr(backend._load_pipeline().pipe, name).register_forward_hook(count)
     request = with_references(pictures, 0.5, 0.5)
     first = await backend.generate(request, store.get)
     assert counts == {"text_encoder": 2, "image_encoder": 2}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scenewright.core.images import ImageStore, png_bytes
+from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError, Emphasis, Start
 from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
@@ -88,34 +88,6 @@ class Family(BackendConformance):
             inside = (0, 0, width // 8, height // 8)
             assert made.image.crop(inside).tobytes() != picture.crop(inside).tobytes()
         assert works[True] <= works[False] / 4
-
-    async def test_guidance_can_be_left_out_in_late_steps(
-        self, backend: DiffusersBackend, store: ImageStore
-    ) -> None:
-        features = backend.features
-        if not features.guided_share:
-            pytest.skip("it is not guided by a pass of its own, or this cannot be left out")
-        scale = max(2.0, features.default_guidance)
-        changes = {"guidance": scale, "steps": 4, "negative_prompt": "a blue cat"}
-        whole = RED.model_copy(update=changes)
-        images, works = {}, {}
-        for share in (1.0, 0.5, 0.0):
-            request = whole.model_copy(update={"guided_share": share})
-            drawn_one = await backend.generate(request, store.get)
-            images[share], works[share] = png_bytes(drawn_one.image), drawn_one.work
-        guided = works[1.0] / works[0.0]
-        if guided == 1:
-            pytest.skip("this model is not guided")
-        assert guided == pytest.approx(2)
-        assert works[0.5] == pytest.approx(0.75 * works[1.0])
-        assert len(set(images.values())) == 3
-        # Without any guided step it is what a scale without effect gives.
-        unguided = await backend.generate(
-            whole.model_copy(update={"guidance": type(self).no_guidance}), store.get
-        )
-        assert unguided.work == works[0.0]
-        there, here = np.asarray(unguided.image, float), pixels_of(images[0.0])
-        assert np.abs(there - here).max() <= 2
 
 
 class TestStableDiffusionXL(Family):

@@ -16,7 +16,7 @@ from PIL import Image
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError, GenerationRequest, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
-from scenewright.tools.backends.editing import encoded
+from scenewright.tools.backends.editing import encode_picture
 from scenewright.tools.backends.families import Family
 from tests.tools.backends import tiny, tiny_families
 from tests.tools.backends.conformance import RED, drawn
@@ -117,7 +117,7 @@ async def test_latents_outside_lie_on_the_line_to_the_noise(
     """After every step, outside of the mask: ``(1 - σ) · picture + σ · noise`` with σ of the step,
     and in the end the picture itself."""
     backend = DiffusersBackend(str(build(tmp_path / "model")), scheduler=scheduler)
-    inpainter = backend._loaded()._inpainting()
+    inpainter = backend._load_pipeline()._inpainter
     request = started(pictures[1], mask=half(store))
     assert request.start is not None
     with torch.no_grad():
@@ -154,11 +154,11 @@ async def test_a_picture_is_encoded_as_it_is_decoded(
 ) -> None:
     """The latents of a black mask's picture are those with which the pipeline would start."""
     backend = DiffusersBackend(str(build(tmp_path / "model")))
-    inpainter = backend._loaded()._inpainting()
+    inpainter = backend._load_pipeline()._inpainter
     pipe, layout = inpainter.pipe, backend._family.latents
     picture = store.get(pictures[1]).convert("RGB").resize(tiny.SIZE)
     with torch.no_grad():
-        ours = encoded(pipe, picture, layout)
+        ours = encode_picture(pipe, picture, layout)
         pixels = pipe.image_processor.preprocess(picture)
         config = pipe.vae.config
         if "z_dim" in config:

@@ -31,9 +31,9 @@ from scenewright.tools.backends.pipeline import build, choose_device, pipeline_c
 from scenewright.tools.backends.prompts import (
     PromptReader,
     PromptWeights,
+    find_prompt_reader,
+    prompt_reader_of,
     read_in_chunks,
-    reader_for,
-    reader_of,
 )
 from tests.tools.backends import tiny, tiny_families
 
@@ -45,7 +45,7 @@ Loaded = tuple[Any, PromptReader]
 
 def loaded(folder: Path) -> Loaded:
     found = ModelFolder.open(folder)
-    return build(found, choose_device("cpu"), torch.float32), reader_of(found)
+    return build(found, choose_device("cpu"), torch.float32), prompt_reader_of(found)
 
 
 @pytest.fixture(scope="module")
@@ -381,7 +381,7 @@ def test_a_model_may_say_whether_long_prompts_are_read_in_chunks(
 def test_the_miniature_has_its_own_limit() -> None:
     from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 
-    reader = reader_for(str(MINIATURE_WEIGHTS / "generator"))
+    reader = find_prompt_reader(str(MINIATURE_WEIGHTS / "generator"))
     assert reader.budget == 128 - 2
     assert not reader.estimates
 
@@ -391,7 +391,7 @@ def test_sd3_without_t5_reads_what_clip_reads(tmp_path: Path) -> None:
     index = json.loads((folder / "model_index.json").read_text())
     index |= {"text_encoder_3": [None, None], "tokenizer_3": [None, None]}
     (folder / "model_index.json").write_text(json.dumps(index))
-    assert reader_of(ModelFolder.open(folder)).budget == 16 - 2
+    assert prompt_reader_of(ModelFolder.open(folder)).budget == 16 - 2
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ def test_sd3_without_t5_reads_what_clip_reads(tmp_path: Path) -> None:
     ],
 )
 def test_a_model_that_is_not_here_is_estimated(model: str, budget: int | None) -> None:
-    reader = reader_for(model)
+    reader = find_prompt_reader(model)
     assert reader.estimates
     assert reader.budget == budget
     assert reader.count("a red dog").estimated
@@ -416,7 +416,7 @@ def test_tokenizers_alone_are_enough_to_count(folders: Path, tmp_path: Path) -> 
     shutil.copy(folders / "xl" / "model_index.json", only)
     for part in ("tokenizer", "tokenizer_2"):
         shutil.copytree(folders / "xl" / part, only / part)
-    reader = reader_for(str(only))
+    reader = find_prompt_reader(str(only))
     assert not reader.estimates
     assert reader.budget is None
     assert len(reader.chunks(LONG)) == 2

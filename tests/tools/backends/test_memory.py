@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from diffusers import AutoencoderKL, FluxTransformer2DModel, UNet2DConditionModel
@@ -25,8 +26,6 @@ from scenewright.tools.backends.memory import (
     MemoryPlan,
     Needs,
     free_memory,
-    images_at_once,
-    main_memory,
     needs_of,
     plan_memory,
     usable,
@@ -153,7 +152,7 @@ def test_the_cpu_takes_a_smaller_format_before_it_gives_up() -> None:
 @given(NEEDS, SIZES, st.integers(1, 8))
 def test_a_batch_fits_or_is_one_picture(wanted: Needs, free: int, most: int) -> None:
     plan = MemoryPlan("float16", "none", False, 0, free)
-    count = images_at_once(wanted, plan, most)
+    count = plan.images_at_once(wanted, most)
     assert 1 <= count <= most
     assert count == 1 or wanted.peak("none", False, count) * 2 <= usable(free)
 
@@ -187,12 +186,8 @@ def test_a_damaged_header_is_told(tiny_model: Path, tmp_path: Path) -> None:
         needs_of(broken, (32, 32))
 
 
-def test_free_main_memory_is_what_the_system_says(tmp_path: Path) -> None:
-    info = tmp_path / "meminfo"
-    info.write_text("MemTotal: 2000 kB\nMemAvailable:   1000 kB\n")
-    assert main_memory(info) == 1000 * 1024
-    assert main_memory(tmp_path / "none") > 2**20
-    assert free_memory(torch.device("cpu")) > 2**20
+def test_free_main_memory_is_what_the_system_says() -> None:
+    assert 2**20 < free_memory(torch.device("cpu")) < psutil.virtual_memory().total
 
 
 @pytest.mark.parametrize("size", [(32, 32), (64, 64), (96, 32)])

@@ -16,7 +16,7 @@ from PIL import Image
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError, Reference, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
-from scenewright.tools.backends.editing import encoded, unpatched
+from scenewright.tools.backends.editing import encode_picture, from_patches
 from scenewright.tools.backends.families import Family, family_of, known_families
 from scenewright.tools.backends.loaded import _picture
 from scenewright.tools.backends.modular import is_modular, needed_parts
@@ -184,10 +184,10 @@ def test_pictures_are_encoded_as_the_library_does(
         picture = store.get(pictures[0]).convert("RGB").resize(tiny.SIZE)
         pixels = pipe.image_processor.preprocess(picture)
         theirs = pipe._encode_vae_image(pixels, generator=None)
-        found = encoded(pipe, picture, "flux2")
+        found = encode_picture(pipe, picture, "flux2")
     torch.testing.assert_close(found, pipe._pack_latents(theirs), atol=1e-5, rtol=1e-4)
     side = tiny.SIZE[0] // (2 * pipe.vae_scale_factor)
-    cells = unpatched(found, side, side)
+    cells = from_patches(found, side, side)
     torch.testing.assert_close(cells, pipe._unpatchify_latents(theirs), atol=1e-5, rtol=1e-4)
 
 

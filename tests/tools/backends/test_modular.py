@@ -54,7 +54,7 @@ async def refused(folder: Path, message: str, monkeypatch: pytest.MonkeyPatch) -
     def assembled(*given: Any) -> None:
         pytest.fail("the weights were read")
 
-    monkeypatch.setattr("scenewright.tools.backends.pipeline.assembled", assembled)
+    monkeypatch.setattr("scenewright.tools.backends.pipeline.assemble_pipeline", assembled)
     backend = DiffusersBackend(str(folder))
     with pytest.raises(BackendError, match=message):
         await backend.load()
@@ -188,9 +188,9 @@ def test_the_configuration_of_a_quantized_part_reaches_it(
     mapping = {"transformer": config}
     options = {"quantization_config": PipelineQuantizationConfig(quant_mapping=mapping)}
     kind = diffusers.Flux3DistilledModularPipeline
-    modular.assembled(kind, flux3, parts, options)
+    modular.assemble_pipeline(kind, flux3, parts, options)
     assert given == {"transformer": config, "vae": None}
     given.clear()
     loaded = tiny_modern.flux2_autoencoder()
-    assert modular.assembled(kind, flux3, parts, {"vae": loaded}).vae is loaded
+    assert modular.assemble_pipeline(kind, flux3, parts, {"vae": loaded}).vae is loaded
     assert given == {"transformer": None}

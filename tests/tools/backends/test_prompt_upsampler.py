@@ -191,7 +191,7 @@ async def test_what_does_not_fit_is_told_before_weights_are_read(
     def assembled(*given: Any) -> None:
         pytest.fail("the weights were read")
 
-    monkeypatch.setattr("scenewright.tools.backends.pipeline.assembled", assembled)
+    monkeypatch.setattr("scenewright.tools.backends.pipeline.assemble_pipeline", assembled)
     of_another = shutil.copytree(upsampler, tmp_path / "another")
     config = json.loads((of_another / "config.json").read_text())
     (of_another / "config.json").write_text(json.dumps(config | {"architectures": ["Qwen3Model"]}))
@@ -213,7 +213,7 @@ async def test_what_does_not_fit_is_told_before_weights_are_read(
 def test_its_weights_can_be_quantized(
     flux3: Path, upsampler: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenewright.tools.backends.quantization._installed", lambda _: True)
+    monkeypatch.setattr("scenewright.tools.backends.quantization._is_installed", lambda _: True)
     spec = QuantizationSpec(method="torchao-int8", parts=("prompt_upsampler",))
     narrow = DiffusersBackend(
         str(flux3), prompt_upsampler=str(upsampler), quantization=spec, device="cpu"

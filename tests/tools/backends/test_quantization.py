@@ -279,7 +279,7 @@ def test_what_a_method_needs_is_told_before_weights_are_read(
 
     refused("no part 'unet' with weights: name some of", method="layerwise-float8", parts=("unet",))
     refused("does not serve the text_encoder", method="layerwise-float8", parts=("text_encoder",))
-    monkeypatch.setattr(quantization, "_installed", lambda package: True)
+    monkeypatch.setattr(quantization, "_is_installed", lambda package: True)
     refused("needs a GPU, and the model runs on the CPU", method="bitsandbytes-4bit")
     monkeypatch.undo()
     monkeypatch.setattr(quantization, "find_spec", lambda package: None)

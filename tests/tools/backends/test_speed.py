@@ -14,7 +14,7 @@ from torch._dynamo.utils import counters
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.memory import MemoryPlan
-from scenewright.tools.backends.placing import HeldWeights, compile_blocks
+from scenewright.tools.backends.placing import WeightTensors, compile_blocks
 from scenewright.tools.backends.references import ReferenceAttention
 from tests.tools.backends import tiny
 
@@ -39,7 +39,7 @@ class Bench:
         # The step before code is made for a processor: what decides about compiling anew.
         compile_blocks(Pipe(unet=self.compiled), backend="eager")
         if held:
-            self.fast.hold_weights(HeldWeights(torch.device("cpu")))
+            self.fast.use_tensors(WeightTensors(torch.device("cpu")))
         self.sample = torch.randn(2, 4, 8, 8)
         self.text = torch.randn(2, 16, tiny.TEXT_WIDTH)
         self.embeds = [torch.randn(2, 1, tiny.IMAGE_WIDTH) for _ in range(3)]

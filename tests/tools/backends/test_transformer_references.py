@@ -240,7 +240,9 @@ async def test_an_sd3_reference_gives_what_the_pipeline_gives(
     assert backend.features.reference_maths == "joined"
     assert backend.features.references == 1
     ours = await backend.generate(with_references(pictures, 0.6), store.get)
-    embeds = backend._loaded().pipe.encode_image(store.get(pictures[0]).convert("RGB"), "cpu")
+    embeds = backend._load_pipeline().pipe.encode_image(
+        store.get(pictures[0]).convert("RGB"), "cpu"
+    )
     await backend.aclose()
     pipe = StableDiffusion3Pipeline.from_pretrained(files / "sd3", local_files_only=True)
     weights = load_file(files / "sd3-adapter" / "ip-adapter.safetensors")
@@ -295,7 +297,7 @@ async def test_more_flux_references_share_the_weights_and_encode_once(
     backend = DiffusersBackend(
         str(files / "flux"), ip_adapter=source(files, "flux"), max_references=3
     )
-    pipe = backend._loaded().pipe
+    pipe = backend._load_pipeline().pipe
 
     def storages() -> set[int]:
         return {tensor.data_ptr() for tensor in pipe.transformer.parameters()}
@@ -303,11 +305,11 @@ async def test_more_flux_references_share_the_weights_and_encode_once(
     await backend.generate(with_references(pictures, 0.5), store.get)
     encoded: list[Any] = []
     pipe.image_encoder.register_forward_hook(lambda *_: encoded.append(1))
-    references = backend._loaded()._references
+    references = backend._load_pipeline()._references
     assert references is not None
-    references._use([1.0])
+    references.use([1.0])
     single = storages()
-    references._use([1.0] * 3)
+    references.use([1.0] * 3)
     assert storages() == single
     many = with_references(pictures, 0.5, 0.5, 0.5)
     told = await backend.generate(many, store.get)
@@ -385,7 +387,7 @@ async def test_weights_change_before_each_step_of_their_schedule(
 ) -> None:
     backend = DiffusersBackend(str(files / "flux"), ip_adapter=source(files, "flux"))
     seen: list[list[float]] = []
-    layer = backend._loaded().pipe.transformer.transformer_blocks[0].attn
+    layer = backend._load_pipeline().pipe.transformer.transformer_blocks[0].attn
 
     def watch(*_: Any) -> None:
         seen.append(list(layer.processor.scale))

@@ -22,8 +22,9 @@ from scenewright.evals.runner.engines.worker_pool import first_error
 from scenewright.evals.runner.progress import side_by_side
 from scenewright.runs.model_factory.realism_scorers import scorer_of
 from scenewright.tools.vision.realism.calibrated import CalibratedScorer
+from scenewright.tools.vision.realism.examples import MOST, Example, Examples
 from scenewright.tools.vision.realism.trained_on import TrainedScorer
-from scenewright.tools.vision.realism.vlm import MOST, STRATEGIES, Example, Examples, VlmScorer
+from scenewright.tools.vision.realism.vlm import STRATEGIES, VlmScorer
 
 AT_ONCE = 4
 """Pictures that one scorer works on at a time."""

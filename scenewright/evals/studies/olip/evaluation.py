@@ -31,7 +31,7 @@ from scenewright.core.validation import FrozenModel
 from scenewright.evals.human_ratings.object_analysis import pictures_rated
 from scenewright.evals.human_ratings.rated_objects import RatedObject
 from scenewright.evals.statistics.figures import Array, Bootstrap, Figure
-from scenewright.tools.vision.realism.vlm import normalized_error, realism_class, same_class
+from scenewright.tools.vision.realism.accuracy import normalized_error, realism_class, same_class
 
 Column = Literal["shape", "texture", "average", "joint"]
 COLUMNS: tuple[Column, ...] = ("shape", "texture", "average", "joint")

@@ -41,18 +41,19 @@ from scenewright.evals.studies.olip.splits import (
     split_objects,
     trained_on,
 )
-from scenewright.tools.vision.realism.olip import BlipEncoder, Olip, OlipConfig
+from scenewright.tools.vision.realism.accuracy import normalized_error, same_class
+from scenewright.tools.vision.realism.blip import BlipEncoder
+from scenewright.tools.vision.realism.object_views import object_crop
+from scenewright.tools.vision.realism.olip import Olip, OlipConfig
 from scenewright.tools.vision.realism.olip_training import (
     Features,
     OnEpoch,
-    Trained,
     TrainingOptions,
+    TrainingResult,
     predict,
     train_olip,
 )
-from scenewright.tools.vision.realism.pictures import object_crop
 from scenewright.tools.vision.realism.trained_on import TrainedOn
-from scenewright.tools.vision.realism.vlm import normalized_error, same_class
 
 PART = 128
 """Objects in one file: what an interruption loses at most."""
@@ -239,7 +240,7 @@ def fit(
     *,
     checkpoint: str | os.PathLike[str] | None = None,
     on_epoch: OnEpoch | None = None,
-) -> Trained:
+) -> TrainingResult:
     """Train heads on ``prepared``.
 
     See :func:`~scenewright.tools.vision.realism.olip_training.train_olip`.
@@ -263,7 +264,10 @@ def evaluate_heads(name: str, model: Olip, prepared: Prepared, seed: int = 0) ->
 
 
 def training_report(
-    trained: Trained, options: TrainingOptions, prepared: Prepared, rows: Sequence[Evaluation]
+    trained: TrainingResult,
+    options: TrainingOptions,
+    prepared: Prepared,
+    rows: Sequence[Evaluation],
 ) -> dict[str, Any]:
     """Return the content of ``report.json``: the training, and the figures on the test part."""
     return {

@@ -55,9 +55,9 @@ from scenewright.evals.studies.peers.geneval_rules import (
 from scenewright.evals.studies.peers.panel_metric import MetricJudges, PanelMetric, metric_judges_of
 from scenewright.runs.model_factory.local_models import DetectorSettings, cached_detector_of
 from scenewright.runs.model_factory.profiles import build_judge
-from scenewright.tools.vision.detection.boxes import unknown_labels
-from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
+from scenewright.tools.vision.detection.labels import unknown_labels
 from scenewright.tools.vision.extraction.judged_readers import JudgedAttributes
+from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel
 
 KINDS = ("clip", "judge", "judge-alone")
 TEMPLATES = ("a photo of a {color} {name}", "a photo of a {color}-colored {name}",

@@ -30,7 +30,8 @@ from scenewright.core.vocabulary import DIRECTIONS, same_key
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.datasets.prompt_sets import DEMANDS
 from scenewright.evals.metrics.base import MetricError
-from scenewright.tools.vision.detection.boxes import iou, normalized_label
+from scenewright.tools.vision.detection.boxes import iou
+from scenewright.tools.vision.detection.labels import normalized_label
 
 
 @dataclass(frozen=True, slots=True)

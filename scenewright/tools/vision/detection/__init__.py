@@ -1,1 +1,1 @@
-"""Where things are in a picture: the port of detectors, and models behind it."""
+"""Detectors: models that find things in a picture, and records of their results."""

@@ -10,8 +10,6 @@ need no knowledge of what the classes are:
 - *parts* that a thing in front has cut apart are joined if the gap between them is narrow, lies
   within that thing, and has them in line on both sides;
 - a component that is *twice* the same shape, and less convex than each half, is two things.
-
-Two things of one class that touch: a silhouette that is the same shape twice.
 """
 
 from __future__ import annotations
@@ -24,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 from scipy import ndimage, signal, spatial
+from scipy.sparse.csgraph import connected_components
 
 from scenewright.core.ports.vision import DetectionError, Mask
 from scenewright.tools.vision.detection.boxes import resized
@@ -50,7 +49,11 @@ def halves_of(mask: Mask) -> tuple[Mask, Mask] | tuple[()]:
     if not place:
         return ()
     rows, columns = place[0]
-    small = _shrunk(mask[rows, columns])
+    small = mask[rows, columns]
+    if (scale := _SIDE / max(small.shape)) < 1:
+        size = max(1, round(small.shape[1] * scale)), max(1, round(small.shape[0] * scale))
+        sheet = Image.fromarray(small.astype(np.uint8) * 255)
+        small = np.asarray(sheet.resize(size, Image.Resampling.BOX)) > 127
     step = _step(small)
     if step is None:
         return ()
@@ -73,7 +76,7 @@ def halves_of(mask: Mask) -> tuple[Mask, Mask] | tuple[()]:
 
 
 def _step(mask: Mask) -> tuple[int, int] | None:
-    """(down, across) from the first copy to the second; none if there are not two."""
+    """Return (down, across) from the first copy to the second; None if there are not two."""
     filled = int(mask.sum())
     if filled < 32:
         return None
@@ -117,18 +120,8 @@ def _moved(mask: Mask, step: tuple[int, int]) -> Mask:
     return found
 
 
-def _shrunk(mask: Mask) -> Mask:
-    height, width = mask.shape
-    scale = min(1.0, _SIDE / max(height, width))
-    if scale == 1:
-        return mask
-    size = max(1, round(width * scale)), max(1, round(height * scale))
-    sheet = Image.fromarray(mask.astype(np.uint8) * 255)
-    return np.asarray(sheet.resize(size, Image.Resampling.BOX)) > 127
-
-
 def _solid(mask: Mask) -> float:
-    """Share of its convex hull that ``mask`` fills."""
+    """Return the share of its convex hull that ``mask`` fills."""
     points = np.argwhere(mask)
     if len(points) < 3:
         return 1.0
@@ -146,7 +139,10 @@ _IN_LINE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Mending:
-    """How components become instances. Raises ``DetectionError`` for a value out of range."""
+    """Rules by which components become instances.
+
+    Raises ``DetectionError`` for a value out of range.
+    """
 
     least: float = 0.005
     """Smallest share of the picture's pixels that an instance has; less is a speck."""
@@ -208,10 +204,23 @@ def instances_of(
         kept = [p for p in parts if int(p.sum()) >= least and bool((p & sure).any())]
         for part in kept:
             found.append(Instance(label, part, 0.0))
-    found = _apart(found, probabilities)
+    # Pixels that several reach for go to the likeliest of them.
+    best = np.full(likeliest.shape, -1.0, np.float32)
+    owner = np.full(likeliest.shape, -1)
+    for at, one in enumerate(found):
+        more = one.mask & (probabilities[one.label] > best)
+        best[more], owner[more] = probabilities[one.label][more], at
+    found = [replace(one, mask=owner == at) for at, one in enumerate(found)]
     found = [replace(one, mask=_closed(one.mask, least, found)) for one in found]
     if mending.twice:
-        found = [half for one in found for half in _parted(one, least, stuff)]
+        split: list[Instance] = []
+        for one in found:
+            halves = () if one.label in stuff else halves_of(one.mask)
+            if not halves or min(int(half.sum()) for half in halves) < least:
+                split.append(one)
+            else:
+                split += [replace(one, mask=half) for half in halves]
+        found = split
     found = _joined(found, mending.gap * max(likeliest.shape), stuff)
     scored = [
         replace(one, score=float(probabilities[one.label][one.mask].mean()))
@@ -232,30 +241,20 @@ def _parts(mask: Mask) -> list[Mask]:
     return parts
 
 
-def _apart(found: list[Instance], probabilities: Probabilities) -> list[Instance]:
-    """Pixels that several reach for go to the likeliest of them."""
+def _joined(found: list[Instance], gap: float, stuff: Collection[int]) -> list[Instance]:
+    """Return the parts of one class with nothing but another thing between them, as one."""
     if not found:
         return []
-    best = np.full(probabilities.shape[1:], -1.0, np.float32)
-    owner = np.full(probabilities.shape[1:], -1)
-    for at, one in enumerate(found):
-        more = one.mask & (probabilities[one.label] > best)
-        best[more], owner[more] = probabilities[one.label][more], at
-    return [replace(one, mask=owner == at) for at, one in enumerate(found)]
-
-
-def _joined(found: list[Instance], gap: float, stuff: Collection[int]) -> list[Instance]:
-    """Parts of one class with nothing but another thing between them, as one."""
-    group = list(range(len(found)))
+    cut = np.zeros((len(found), len(found)), bool)
     for a, b in combinations(range(len(found)), 2):
         same = found[a].label == found[b].label and found[a].label not in stuff
-        if same and _cut(found[a].mask, found[b].mask, found, gap):
-            old, new = group[b], group[a]
-            group = [new if at == old else at for at in group]
+        cut[a, b] = same and _cut(found[a].mask, found[b].mask, found, gap)
+    count, group = connected_components(cut, directed=False)
     joined = []
-    for at in dict.fromkeys(group):
-        members = [one.mask for one, of in zip(found, group, strict=True) if of == at]
-        joined.append(replace(found[at], mask=np.logical_or.reduce(members)))
+    for number in range(count):
+        members = np.flatnonzero(group == number)
+        masks = [found[at].mask for at in members]
+        joined.append(replace(found[members[0]], mask=np.logical_or.reduce(masks)))
     return joined
 
 
@@ -279,22 +278,13 @@ def _cut(a: Mask, b: Mask, found: list[Instance], gap: float) -> bool:
     for one in found:
         if one.mask[rows, columns].all() and not (one.mask & (a | b)).any():
             edge = ndimage.binary_dilation(one.mask, _NEIGHBOURS, iterations=2)
-            return _in_line(_extent(a & edge, axis), _extent(b & edge, axis))
+            sides = [np.flatnonzero((part & edge).any(axis=1 - axis)) for part in (a, b)]
+            if not all(map(len, sides)):
+                return False
+            shared = min(side[-1] for side in sides) - max(side[0] for side in sides) + 1
+            whole = max(side[-1] for side in sides) - min(side[0] for side in sides) + 1
+            return bool(shared >= _IN_LINE * whole)
     return False
-
-
-def _extent(mask: Mask, axis: int) -> tuple[int, int]:
-    """First and last place along ``axis`` (0: down) where ``mask`` has a pixel, the last excluded.
-
-    (0, 0) if it has none.
-    """
-    places = np.flatnonzero(mask.any(axis=1 - axis))
-    return (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
-
-
-def _in_line(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    shared = min(a[1], b[1]) - max(a[0], b[0])
-    return shared >= _IN_LINE * (max(a[1], b[1]) - min(a[0], b[0])) > 0
 
 
 def _closed(mask: Mask, least: int, found: list[Instance]) -> Mask:
@@ -308,10 +298,3 @@ def _closed(mask: Mask, least: int, found: list[Instance]) -> Mask:
         if int(hole.sum()) < least and not (hole & others).any():
             closed |= hole
     return closed
-
-
-def _parted(one: Instance, least: int, stuff: Collection[int]) -> list[Instance]:
-    halves = () if one.label in stuff else halves_of(one.mask)
-    if not halves or min(int(half.sum()) for half in halves) < least:
-        return [one]
-    return [replace(one, mask=half) for half in halves]

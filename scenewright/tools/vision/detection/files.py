@@ -12,16 +12,7 @@ may have a ``score`` and ``stuff``. A mask is COCO's run-length code (``{"size":
 "counts": …}``) or a list of polygons. As JSON lines each line is ``{"image": …, "detections":
 […]}``, where ``box`` and ``unit`` may stand in any line and hold for those after it.
 
-COCO's run-length code of masks, and polygons; detections as data for JSON with it.
-
-A mask is read column by column; the counts are the lengths of runs of 0 and 1 in turn, beginning
-with 0. Compressed, each count (from the fourth on its difference to the one before the last) is
-written in groups of five bits, the lowest first: a sixth bit says that another group follows, and
-48 is added to make a printable character (pycocotools, ``maskApi.c``).
-
-COCO's files as lists of things: annotations of instances, panoptic segments, results.
-
-Detections that somebody made before, by picture.
+COCO's files list annotations of instances, panoptic segments or results.
 """
 
 from __future__ import annotations
@@ -33,221 +24,32 @@ import math
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.images import hash_of_image, load_image
 from scenewright.core.ports.vision import Box, Detection, DetectionError, Mask
-from scenewright.tools.vision.detection.boxes import (
-    among,
-    box_of,
-    by_score,
-    clipped,
-    plain,
-    resized,
-    wanted_of,
+from scenewright.tools.vision.detection.boxes import box_of, by_score, clipped, resized
+from scenewright.tools.vision.detection.labels import is_wanted, normalized_labels, plain
+from scenewright.tools.vision.detection.masks import (
+    data_of_detection,
+    decode_mask,
+    mask_of_polygons,
 )
-
-MAX_PIXELS = 2**26
-"""Most pixels of a mask."""
-
-
-def encode(mask: Mask) -> list[int]:
-    """Return the counts of ``mask``."""
-    flat = np.asarray(mask, bool).ravel(order="F")
-    edges = np.flatnonzero(flat[1:] != flat[:-1]) + 1
-    counts = np.diff(np.concatenate(([0], edges, [flat.size])))
-    start = [0] if flat.size and flat[0] else []
-    return start + [int(count) for count in counts]
-
-
-def decode(counts: Sequence[int], height: int, width: int) -> Mask:
-    """Return the mask of ``counts``.
-
-    ``DetectionError`` if they do not fill ``height`` × ``width``.
-    """
-    _check_size(height, width)
-    if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in counts):
-        raise DetectionError("the counts of a mask must be whole numbers from 0")
-    if sum(counts) != height * width:
-        raise DetectionError(
-            f"the counts of a mask come to {sum(counts)} pixels, but its size says "
-            f"{height}×{width} = {height * width}"
-        )
-    values = np.arange(len(counts)) % 2 == 1
-    return np.repeat(values, counts).reshape((height, width), order="F")
-
-
-def compress(counts: Sequence[int]) -> str:
-    """Return ``counts`` as COCO's text."""
-    letters = []
-    for at, count in enumerate(counts):
-        value = count - counts[at - 2] if at > 2 else count
-        more = True
-        while more:
-            group = value & 0x1F
-            value >>= 5
-            # The sign is the group's highest bit: done when nothing but it is left.
-            more = value != -1 if group & 0x10 else value != 0
-            letters.append(chr((group | (0x20 if more else 0)) + 48))
-    return "".join(letters)
-
-
-def decompress(text: str) -> list[int]:
-    """Return the counts of COCO's ``text``; ``DetectionError`` for what is none."""
-    counts: list[int] = []
-    at = 0
-    while at < len(text):
-        value = shift = 0
-        while True:
-            code = ord(text[at]) - 48 if at < len(text) else -1
-            if not 0 <= code < 64:
-                raise DetectionError(
-                    f"the counts of a mask are damaged at character {at}: they are COCO's "
-                    "compressed text, or a list of numbers"
-                )
-            at += 1
-            value |= (code & 0x1F) << shift
-            shift += 5
-            if not code & 0x20:
-                if code & 0x10:
-                    value -= 1 << shift
-                break
-        counts.append(value + counts[-2] if len(counts) > 2 else value)
-    return counts
-
-
-def mask_of_polygons(polygons: Sequence[Sequence[float]], height: int, width: int) -> Mask:
-    """Return the pixels within any of ``polygons``, each x, y, x, y … in pixels.
-
-    Raises ``DetectionError`` for one of fewer than three corners.
-    """
-    _check_size(height, width)
-    sheet = Image.new("1", (width, height))
-    pen = ImageDraw.Draw(sheet)
-    for polygon in polygons:
-        if len(polygon) < 6 or len(polygon) % 2:
-            raise DetectionError(
-                f"a polygon has {len(polygon)} numbers: write x, y, x, y … of three corners or more"
-            )
-        # Pillow counts from the middle of a pixel, COCO from its corner.
-        corners = zip(polygon[::2], polygon[1::2], strict=True)
-        pen.polygon([(x - 0.5, y - 0.5) for x, y in corners], fill=1)
-    return np.array(sheet, dtype=bool)
-
-
-def _check_size(height: int, width: int) -> None:
-    if height < 1 or width < 1 or height * width > MAX_PIXELS:
-        raise DetectionError(f"a mask of {height}×{width} pixels: use 1 to {MAX_PIXELS} pixels")
-
-
-def data_of_detection(found: Detection) -> dict[str, Any]:
-    """``found`` as data for JSON."""
-    data: dict[str, Any] = {
-        "name": found.name,
-        "box": [float(edge) for edge in found.box],
-        "score": float(found.score),
-        "stuff": bool(found.stuff),
-    }
-    if found.mask is not None:
-        data["mask"] = {
-            "size": [int(side) for side in found.mask.shape],
-            "counts": compress(encode(found.mask)),
-        }
-    return data
-
-
-def detection_of(data: Mapping[str, Any]) -> Detection:
-    """Return the detection of :func:`data_of_detection`.
-
-    Raises ``KeyError``, ``TypeError``, ``ValueError`` and ``DetectionError`` for what is none.
-    """
-    mask = data.get("mask")
-    left, top, right, bottom = map(float, data["box"])
-    return Detection(
-        name=str(data["name"]),
-        box=(left, top, right, bottom),
-        score=float(data["score"]),
-        mask=None if mask is None else decode(decompress(mask["counts"]), *mask["size"]),
-        stuff=bool(data["stuff"]),
-    )
-
-
-T = TypeVar("T")
-Make = Callable[[str, Any, float, Any, bool, str], T]
-"""(name, [x, y, width, height] or none, score, mask or none, stuff, place) → a thing."""
-
-
-def is_coco(whole: Any) -> bool:
-    """Whether a JSON document has COCO's form: lists of images, annotations and categories."""
-    return isinstance(whole, dict) and all(
-        isinstance(whole.get(key), list) for key in ("images", "annotations", "categories")
-    )
-
-
-def coco_entries(whole: dict[str, Any], place: str, make: Make[T]) -> Iterator[tuple[str, list[T]]]:
-    """(file name, its things) of every image, crowds left out.
-
-    Annotations are instances (with ``bbox``, ``segmentation`` and, of results, ``score``) or
-    panoptic (with ``segments_info``; their masks lie in files of their own and are not read).
-    Raises ``DetectionError`` with the entry's place.
-    """
-    files = _table(whole["images"], "file_name", f"{place}, images")
-    names = _table(whole["categories"], "name", f"{place}, categories")
-    things = {
-        entry["id"]: entry.get("isthing", 1) != 0 for entry in whole["categories"] if "id" in entry
-    }
-    found: dict[Any, list[T]] = {number: [] for number in files}
-    for at, annotation in enumerate(whole["annotations"]):
-        here = f"{place}, annotations[{at}]"
-        if not isinstance(annotation, dict) or annotation.get("image_id") not in files:
-            raise DetectionError(f"{here}: image_id must be the id of one of the images")
-        parts = annotation.get("segments_info", [annotation])
-        if not isinstance(parts, list):
-            raise DetectionError(f"{here}: segments_info must be a list of segments")
-        for part in parts:
-            category = part.get("category_id") if isinstance(part, dict) else None
-            if category not in names:
-                raise DetectionError(f"{here}: there is no category {category!r:.40}")
-            if part.get("iscrowd"):
-                continue
-            mask = part.get("segmentation") or None
-            thing = make(
-                plain(names[category]),
-                part.get("bbox"),
-                part.get("score", 1.0),
-                mask,
-                not things.get(category, True),
-                f"{here}, {files[annotation['image_id']]}",
-            )
-            found[annotation["image_id"]].append(thing)
-    for number, listed in found.items():
-        yield files[number], listed
-
-
-def _table(rows: list[Any], key: str, place: str) -> dict[Any, str]:
-    table = {}
-    for at, row in enumerate(rows):
-        number = row.get("id") if isinstance(row, dict) else None
-        if not isinstance(number, int | str) or not isinstance(row.get(key), str):
-            raise DetectionError(f'{place}[{at}] must have an "id" and a text "{key}"')
-        table[number] = row[key]
-    return table
-
 
 FORMS = ("xyxy", "xywh")
 UNITS = ("pixels", "relative")
+_HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedDetection:
     """A thing as a file lists it."""
 
     name: str
@@ -263,7 +65,7 @@ class Listed:
     stuff: bool
     """Whether it is a region without instances."""
     place: str
-    """Where in the file, for messages."""
+    """Place in the file, for messages."""
 
     def placed(self, size: tuple[int, int]) -> tuple[Box, Mask | None]:
         """(box, mask) in a picture of ``size`` (width, height).
@@ -271,7 +73,12 @@ class Listed:
         Raises ``DetectionError`` for a mask that cannot be read, or where nothing of the thing lies
         in the picture.
         """
-        mask = None if self.mask is None else self._mask(size)
+        mask = None
+        if self.mask is not None:
+            try:
+                mask = resized(_mask_of(self.mask, size), size)
+            except DetectionError as error:
+                raise DetectionError(f"{self.place}: {error}") from None
         box = self.sides
         if box is not None:
             across, down = size if self.relative else (1, 1)
@@ -285,35 +92,29 @@ class Listed:
             )
         return box, mask
 
-    def _mask(self, size: tuple[int, int]) -> Mask:
-        try:
-            return resized(_mask_of(self.mask, size), size)
-        except DetectionError as error:
-            raise DetectionError(f"{self.place}: {error}") from None
-
 
 @dataclass(slots=True)
-class Manner:
-    """How a file writes boxes."""
+class Notation:
+    """Notation of the boxes in a file."""
 
     box: str = "xyxy"
     """One of :data:`FORMS`."""
     unit: str = "pixels"
     """One of :data:`UNITS`."""
 
-    def learn(self, told: Mapping[str, Any], place: str) -> None:
-        """Take over what ``told`` says; ``DetectionError`` for an unknown word."""
+    def update(self, data: Mapping[str, Any], place: str) -> None:
+        """Take over ``box`` and ``unit`` of ``data``; ``DetectionError`` for an unknown word."""
         for key, known in (("box", FORMS), ("unit", UNITS)):
-            if key not in told:
+            if key not in data:
                 continue
-            value = told[key]
+            value = data[key]
             if value not in known:
                 raise DetectionError(f"{place}: {key} is {value!r:.40}: use {' or '.join(known)}")
             setattr(self, key, value)
 
 
-def read_detections(path: str | os.PathLike[str]) -> dict[str, tuple[Listed, ...]]:
-    """Picture (file name or content hash, as the file writes it) → its things.
+def read_detections(path: str | os.PathLike[str]) -> dict[str, tuple[ListedDetection, ...]]:
+    """Return the things by picture (file name or content hash, as the file writes it).
 
     Raises ``DetectionError``, with the entry's place, for what cannot be read.
     """
@@ -322,24 +123,23 @@ def read_detections(path: str | os.PathLike[str]) -> dict[str, tuple[Listed, ...
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DetectionError(f"{file} cannot be read: {error}: name a JSON file") from error
-    found: dict[str, list[Listed]] = {}
+    found: dict[str, list[ListedDetection]] = {}
     for image, listed in _entries(file, text):
         found.setdefault(image, []).extend(listed)
     return {image: tuple(listed) for image, listed in found.items()}
 
 
-def _entries(file: Path, text: str) -> Iterator[tuple[str, list[Listed]]]:
+def _entries(file: Path, text: str) -> Iterator[tuple[str, list[ListedDetection]]]:
     lines = file.suffix.lower() in (".jsonl", ".ndjson")
     if not lines:
         try:
             whole = json.loads(text)
         except ValueError as error:
             raise DetectionError(f"{file} is not valid JSON: {error}") from None
-        if is_coco(whole):
-            yield from coco_entries(whole, str(file), _listed_pixels)
-            return
         if isinstance(whole, dict):
-            yield from _plain(whole, str(file))
+            parts = (whole.get(key) for key in ("images", "annotations", "categories"))
+            coco = all(isinstance(part, list) for part in parts)
+            yield from (_coco_entries if coco else _plain_entries)(whole, str(file))
             return
         if not isinstance(whole, list):
             raise DetectionError(f'{file} must hold an object with "images", or a list')
@@ -354,24 +154,26 @@ def _entries(file: Path, text: str) -> Iterator[tuple[str, list[Listed]]]:
                     raise DetectionError(
                         f"{file}, line {number} is not valid JSON: {error}"
                     ) from None
-    manner = Manner()
+    notation = Notation()
     for place, row in rows:
         if not isinstance(row, dict):
             raise DetectionError(f"{place}: write an object with image and detections")
-        manner.learn({k: v for k, v in row.items() if k in ("box", "unit")}, place)
+        notation.update(row, place)
         if "image" not in row and "detections" not in row and {"box", "unit"} & set(row):
             continue
         image = row.get("image")
         if not isinstance(image, str) or not image:
             raise DetectionError(f'{place}: "image" must be a file name or a content hash')
-        yield image, _things(row.get("detections"), manner, f"{place} ({image})")
+        yield image, _things(row.get("detections"), notation, f"{place} ({image})")
 
 
-def _plain(whole: dict[str, Any], place: str) -> Iterator[tuple[str, list[Listed]]]:
-    manner = Manner()
+def _plain_entries(
+    whole: dict[str, Any], place: str
+) -> Iterator[tuple[str, list[ListedDetection]]]:
+    notation = Notation()
     images = whole.get("images")
     if isinstance(images, dict):
-        manner.learn(whole, place)
+        notation.update(whole, place)
     elif all(isinstance(value, list) for value in whole.values()):
         images = whole
     else:
@@ -380,16 +182,65 @@ def _plain(whole: dict[str, Any], place: str) -> Iterator[tuple[str, list[Listed
             "list of detections"
         )
     for image, listed in images.items():
-        yield image, _things(listed, manner, f"{place}, {image}")
+        yield image, _things(listed, notation, f"{place}, {image}")
 
 
-def _things(listed: Any, manner: Manner, place: str) -> list[Listed]:
+def _coco_entries(whole: dict[str, Any], place: str) -> Iterator[tuple[str, list[ListedDetection]]]:
+    """Yield the file name and the things of every image of a COCO document, crowds left out.
+
+    Annotations are instances (with ``bbox``, ``segmentation`` and, of results, ``score``) or
+    panoptic (with ``segments_info``; their masks lie in files of their own and are not read).
+    Raises ``DetectionError`` with the entry's place.
+    """
+    files = _table(whole["images"], "file_name", f"{place}, images")
+    names = _table(whole["categories"], "name", f"{place}, categories")
+    things = {
+        entry["id"]: entry.get("isthing", 1) != 0 for entry in whole["categories"] if "id" in entry
+    }
+    found: dict[Any, list[ListedDetection]] = {number: [] for number in files}
+    for at, annotation in enumerate(whole["annotations"]):
+        here = f"{place}, annotations[{at}]"
+        if not isinstance(annotation, dict) or annotation.get("image_id") not in files:
+            raise DetectionError(f"{here}: image_id must be the id of one of the images")
+        parts = annotation.get("segments_info", [annotation])
+        if not isinstance(parts, list):
+            raise DetectionError(f"{here}: segments_info must be a list of segments")
+        for part in parts:
+            category = part.get("category_id") if isinstance(part, dict) else None
+            if category not in names:
+                raise DetectionError(f"{here}: there is no category {category!r:.40}")
+            if part.get("iscrowd"):
+                continue
+            entry = {
+                "name": plain(names[category]),
+                "box": part.get("bbox"),
+                "score": part.get("score", 1.0),
+                "mask": part.get("segmentation") or None,
+                "stuff": not things.get(category, True),
+            }
+            place_of = f"{here}, {files[annotation['image_id']]}"
+            found[annotation["image_id"]].append(_thing(entry, Notation(box="xywh"), place_of))
+    for number, listed in found.items():
+        yield files[number], listed
+
+
+def _table(rows: list[Any], key: str, place: str) -> dict[Any, str]:
+    table = {}
+    for at, row in enumerate(rows):
+        number = row.get("id") if isinstance(row, dict) else None
+        if not isinstance(number, int | str) or not isinstance(row.get(key), str):
+            raise DetectionError(f'{place}[{at}] must have an "id" and a text "{key}"')
+        table[number] = row[key]
+    return table
+
+
+def _things(listed: Any, notation: Notation, place: str) -> list[ListedDetection]:
     if not isinstance(listed, list):
         raise DetectionError(f"{place}: the detections must be a list, found {listed!r:.40}")
-    return [_thing(entry, manner, f"{place}, detection {at}") for at, entry in enumerate(listed)]
+    return [_thing(entry, notation, f"{place}, detection {at}") for at, entry in enumerate(listed)]
 
 
-def _thing(entry: Any, manner: Manner, place: str) -> Listed:
+def _thing(entry: Any, notation: Notation, place: str) -> ListedDetection:
     if not isinstance(entry, dict):
         raise DetectionError(f"{place} must be an object, found {entry!r:.40}")
     name = entry.get("name", entry.get("label"))
@@ -404,23 +255,21 @@ def _thing(entry: Any, manner: Manner, place: str) -> Listed:
     sides, mask = entry.get("box"), entry.get("mask")
     if sides is None and mask is None:
         raise DetectionError(f"{place} ({name}): give it a box or a mask")
-    box = None if sides is None else _sides(sides, manner.box, f"{place} ({name})")
-    return Listed(
-        name.strip(), box, manner.unit == "relative", float(score), mask, stuff,
+    box: Box | None = None
+    if sides is not None:
+        if not isinstance(sides, list) or len(sides) != 4 or not all(map(_is_number, sides)):
+            raise DetectionError(f"{place} ({name}): box must be four numbers, found {sides!r:.60}")
+        a, b, c, d = (float(side) for side in sides)
+        box = (a, b, a + c, b + d) if notation.box == "xywh" else (a, b, c, d)
+        if box[0] >= box[2] or box[1] >= box[3]:
+            raise DetectionError(
+                f"{place} ({name}): the box {sides} has no area as {notation.box}: check the "
+                'file\'s "box"'
+            )
+    return ListedDetection(
+        name.strip(), box, notation.unit == "relative", float(score), mask, stuff,
         f"{place} ({name})",
     )  # fmt: skip
-
-
-def _sides(sides: Any, form: str, place: str) -> Box:
-    if not isinstance(sides, list) or len(sides) != 4 or not all(map(_is_number, sides)):
-        raise DetectionError(f"{place}: box must be four numbers, found {sides!r:.60}")
-    a, b, c, d = (float(side) for side in sides)
-    box = (a, b, a + c, b + d) if form == "xywh" else (a, b, c, d)
-    if box[0] >= box[2] or box[1] >= box[3]:
-        raise DetectionError(
-            f'{place}: the box {sides} has no area as {form}: check the file\'s "box"'
-        )
-    return box
 
 
 def _mask_of(mask: Any, size: tuple[int, int]) -> Mask:
@@ -432,11 +281,9 @@ def _mask_of(mask: Any, size: tuple[int, int]) -> Mask:
             or any(isinstance(n, bool) or not isinstance(n, int) for n in shape)
         ):
             raise DetectionError(f'"size" of a mask must be [height, width], found {shape!r:.40}')
-        if isinstance(counts, str):
-            counts = decompress(counts)
-        if not isinstance(counts, list):
+        if not isinstance(counts, str | list):
             raise DetectionError('"counts" of a mask must be COCO\'s text or a list of numbers')
-        return decode(counts, shape[0], shape[1])
+        return decode_mask(counts, shape[0], shape[1])
     if isinstance(mask, list) and mask and all(isinstance(part, list) for part in mask):
         if not all(_is_number(value) for part in mask for value in part):
             raise DetectionError("a polygon must be a list of numbers: x, y, x, y …")
@@ -446,21 +293,8 @@ def _mask_of(mask: Any, size: tuple[int, int]) -> Mask:
     )
 
 
-def _listed_pixels(
-    name: str, sides: Sequence[float] | None, score: float, mask: Any, stuff: bool, place: str
-) -> Listed:
-    """Return a thing of a COCO file, whose boxes are x, y, width, height in pixels."""
-    entry = {"name": name, "score": score, "stuff": stuff, "mask": mask}
-    if sides is not None:
-        entry["box"] = sides
-    return _thing(entry, Manner(box="xywh"), place)
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-_HASH = re.compile(r"[0-9a-f]{64}")
 
 
 class RecordedDetector:
@@ -527,21 +361,22 @@ class RecordedDetector:
         Raises ``DetectionError`` for a picture that the file does not name, and for a mask or box
         that does not fit it.
         """
-        return await asyncio.to_thread(self._detect, image, tuple(labels))
+
+        def detect() -> tuple[Detection, ...]:
+            wanted = normalized_labels(labels)
+            found = []
+            for listed in self._listed_of(image):
+                if listed.score >= self._threshold and is_wanted(listed.name, wanted):
+                    box, mask = listed.placed(image.size)
+                    found.append(Detection(listed.name, box, listed.score, mask, listed.stuff))
+            return tuple(by_score(found))
+
+        return await asyncio.to_thread(detect)
 
     async def aclose(self) -> None:
         """Nothing to free."""
 
-    def _detect(self, image: Image.Image, labels: tuple[str, ...]) -> tuple[Detection, ...]:
-        wanted = wanted_of(labels)
-        found = []
-        for listed in self._of(image):
-            if listed.score >= self._threshold and among(listed.name, wanted):
-                box, mask = listed.placed(image.size)
-                found.append(Detection(listed.name, box, listed.score, mask, listed.stuff))
-        return tuple(by_score(found))
-
-    def _of(self, image: Image.Image) -> tuple[Listed, ...]:
+    def _listed_of(self, image: Image.Image) -> tuple[ListedDetection, ...]:
         digest = hash_of_image(image)
         named = self._pictures_here().get(digest, digest)
         if named in self._listed:
@@ -574,24 +409,20 @@ def as_record(found: Mapping[str, Sequence[Detection]]) -> dict[str, Any]:
     """Return a document in the plain form, of detections by picture; ``json.dump`` writes it.
 
     >>> as_record({"a.png": [Detection("dog", (1, 2, 3, 4), 0.5)]})["images"]["a.png"]
-    [{'name': 'dog', 'box': [1, 2, 3, 4], 'score': 0.5}]
+    [{'name': 'dog', 'box': [1.0, 2.0, 3.0, 4.0], 'score': 0.5}]
     """
-    images = {picture: [_entry(one) for one in listed] for picture, listed in found.items()}
+    images: dict[str, list[dict[str, Any]]] = {}
+    for picture, listed in found.items():
+        images[picture] = [data_of_detection(one) for one in listed]
+        for entry in images[picture]:
+            if not entry["stuff"]:
+                del entry["stuff"]
     return {"box": "xyxy", "unit": "pixels", "images": images}
 
 
 def write_detections(path: Path, found: Mapping[str, Sequence[Detection]]) -> None:
     """Write :func:`as_record` to ``path``."""
     path.write_text(json.dumps(as_record(found)) + "\n", encoding="utf-8")
-
-
-def _entry(one: Detection) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": one.name, "box": list(one.box), "score": one.score}
-    if one.stuff:
-        entry["stuff"] = True
-    if one.mask is not None:
-        entry["mask"] = {"size": list(one.mask.shape), "counts": compress(encode(one.mask))}
-    return entry
 
 
 def _last(name: str) -> str:

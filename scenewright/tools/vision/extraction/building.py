@@ -1,18 +1,17 @@
-"""From the parts of an extraction to its scene graph.
+"""Rules from the parts of an extraction to its scene graph (XTC-Bench, Sec. 3.2.2).
 
-Crowds of one class become one node (XTC-Bench, Sec. 3.2.2).
-
-What becomes of scored relations: thresholds and exclusive predicates (XTC-Bench, Sec. 3.2.2).
-
-Pure functions; whatever goes is told with the figure that it goes by.
+Crowds of one class become one node; scored relations pass thresholds and exclusive predicates. Pure
+functions: whatever is dropped is listed with the figure that decided it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from scenewright.core.formats.base import numbered
 from scenewright.core.ports.vision import (
@@ -39,7 +38,7 @@ from scenewright.core.scene import (
     clean_name,
 )
 from scenewright.core.vocabulary import EXCLUSIVE, canonical
-from scenewright.tools.vision.extraction.pairs import gap, joint, padded
+from scenewright.tools.vision.extraction.pairs import gap, joint_box, pad_box
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class MergeRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedDetections:
     """Detections as things of a graph."""
 
     things: tuple[Thing, ...]
@@ -78,32 +77,23 @@ def groups_of(detections: Sequence[Detection], rule: MergeRule) -> list[list[int
     Of one class, and reached from each other over padded boxes that overlap. Groups below
     ``rule.least`` come apart again.
     """
-    boxes = [padded(found.box, rule.padding) for found in detections]
-    root = list(range(len(detections)))
-
-    def top(at: int) -> int:
-        while root[at] != at:
-            root[at] = root[root[at]]
-            at = root[at]
-        return at
-
-    for a in range(len(detections)):
-        for b in range(a):
-            if detections[a].name == detections[b].name and _overlap(boxes[a], boxes[b]):
-                first, second = sorted((top(a), top(b)))
-                root[second] = first
-    joined: dict[int, list[int]] = {}
-    for at in range(len(detections)):
-        joined.setdefault(top(at), []).append(at)
+    boxes = [pad_box(found.box, rule.padding) for found in detections]
+    touching = np.zeros((len(boxes), len(boxes)), bool)
+    for a, b in combinations(range(len(boxes)), 2):
+        overlap = gap(boxes[a], boxes[b], 0) < 0 and gap(boxes[a], boxes[b], 1) < 0
+        touching[a, b] = overlap and detections[a].name == detections[b].name
+    merge_scores: dict[int, list[int]] = {}
+    for at, group in enumerate(connected_components(touching, directed=False)[1].tolist()):
+        merge_scores.setdefault(group, []).append(at)
     found = [
         part
-        for members in joined.values()
+        for members in merge_scores.values()
         for part in ([members] if len(members) >= rule.least else [[one] for one in members])
     ]
     return sorted(found)
 
 
-def merged(detections: Sequence[Detection], rule: MergeRule | None) -> Merged:
+def merge_detections(detections: Sequence[Detection], rule: MergeRule | None) -> MergedDetections:
     """Return the things of ``detections``.
 
     Groups by ``rule`` are one thing each (None: none is merged).
@@ -111,8 +101,9 @@ def merged(detections: Sequence[Detection], rule: MergeRule | None) -> Merged:
     A merged thing has the joint box, the union of the masks where every member has one, and the
     best score of its members.
     """
-    alone = [[at] for at in range(len(detections))]
-    groups = alone if rule is None else groups_of(detections, rule)
+    groups = [[at] for at in range(len(detections))]
+    if rule is not None and detections:
+        groups = groups_of(detections, rule)
     ids = numbered(detections[members[0]].name for members in groups)
     owner = [""] * len(detections)
     things: list[Thing] = []
@@ -124,33 +115,26 @@ def merged(detections: Sequence[Detection], rule: MergeRule | None) -> Merged:
         if len(parts) == 1:
             things.append(Thing(id_, parts[0]))
             continue
-        things.append(Thing(id_, _joint(parts), parts))
+        masks = [part.mask for part in parts if part.mask is not None]
+        mask: Mask | None = None
+        if len(masks) == len(parts) and len({one.shape for one in masks}) == 1:
+            mask = np.logical_or.reduce(masks)
+        together = Detection(
+            parts[0].name,
+            joint_box(part.box for part in parts),
+            max(part.score for part in parts),
+            mask,
+            all(part.stuff for part in parts),
+        )
+        things.append(Thing(id_, together, parts))
         what = f"{len(parts)} × {parts[0].name}"
         told.append(Dropped(what, "merging", f"{len(parts)} overlap: they are {id_} together"))
-    return Merged(tuple(things), tuple(owner), tuple(told))
-
-
-def _joint(parts: Sequence[Detection]) -> Detection:
-    masks = [part.mask for part in parts if part.mask is not None]
-    mask: Mask | None = None
-    if len(masks) == len(parts) and len({one.shape for one in masks}) == 1:
-        mask = np.logical_or.reduce(masks)
-    return Detection(
-        parts[0].name,
-        joint(part.box for part in parts),
-        max(part.score for part in parts),
-        mask,
-        all(part.stuff for part in parts),
-    )
-
-
-def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
-    return gap(a, b, 0) < 0 and gap(a, b, 1) < 0
+    return MergedDetections(tuple(things), tuple(owner), tuple(told))
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """What a relation must reach (XTC-Bench, Sec. 3.2.2 and 6.1.3); the authors' defaults."""
+    """Thresholds of relations (XTC-Bench, Sec. 3.2.2 and 6.1.3); the authors' defaults."""
 
     none: float = 0.5
     """A pair whose score of no relation is this or more is dropped."""
@@ -233,8 +217,8 @@ def without_rivals(
     return kept, dropped
 
 
-def joined(scores: Iterable[PairScores], owner: Mapping[str, str]) -> list[PairScores]:
-    """Scores between instances as scores between the things they were merged into.
+def merge_scores(scores: Iterable[PairScores], owner: Mapping[str, str]) -> list[PairScores]:
+    """Return scores between instances as scores between the things they were merged into.
 
     ``owner``: instance id → thing id. Of several pairs of instances that become one, each
     predicate has its best score and no relation its least; relations within a thing go
@@ -258,7 +242,7 @@ def joined(scores: Iterable[PairScores], owner: Mapping[str, str]) -> list[PairS
     return [PairScores(s, t, none, found_) for (s, t), (none, found_) in found.items()]
 
 
-def built(
+def build_extraction(
     things: Sequence[Thing],
     attributes: Mapping[str, Sequence[ReadAttribute]],
     candidates: Sequence[Candidate],

@@ -1,8 +1,7 @@
-"""Attributes by a multimodal language model (XTC-Bench, Sec. 3.2.3 and 6.2.3).
+"""Attributes and relations by a multimodal language model.
 
-Relations by a multimodal language model that is given the boxes (Scene-Bench, Algorithm 1).
-
-Candidate relations asked of a multimodal language model (XTC-Bench, Sec. 6.2.1).
+Attributes as of XTC-Bench (Sec. 3.2.3 and 6.2.3), relations between given boxes as of Scene-Bench
+(Algorithm 1), and candidate relations asked one by one (XTC-Bench, Sec. 6.2.1).
 """
 
 from __future__ import annotations
@@ -37,10 +36,12 @@ from scenewright.core.ports.vision import (
 )
 from scenewright.core.scene import SceneError, clean_name
 from scenewright.prompts import load_prompt
+from scenewright.tools.vision.concurrency import map_bounded
 from scenewright.tools.vision.extraction.one_stage import PictureParser
 from scenewright.tools.vision.extraction.views import detail_crop, marked_pair, spotlight
 
 PROMPT = "extract_attributes"
+VERIFY_PROMPT = "verify_relation"
 UNKNOWN = frozenset(
     {"unknown", "n/a", "na", "none visible", "not visible", "unclear", "cannot be seen", "unsure"}
 )
@@ -57,7 +58,7 @@ class ChatAttributes:
     chat: BaseChatModel
     """The language model; it must take images."""
     preparation: ImagePreparation = field(default_factory=ImagePreparation)
-    """What is done to each view before it is sent."""
+    """Preparation of each view before it is sent."""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -130,7 +131,7 @@ class ChatRelations:
     """
 
     parser: PictureParser
-    """Who names them."""
+    """Parser that names them."""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -161,9 +162,6 @@ class ChatRelations:
         )
 
 
-VERIFY_PROMPT = "verify_relation"
-
-
 @dataclass(frozen=True)
 class ChatVerifier:
     """Implements :class:`~scenewright.core.ports.vision.RelationVerifier`.
@@ -175,7 +173,7 @@ class ChatVerifier:
     chat: BaseChatModel
     """The language model; it must take images."""
     preparation: ImagePreparation = field(default_factory=ImagePreparation)
-    """What is done to the picture before it is sent."""
+    """Preparation of the picture before it is sent."""
     concurrent: int = 8
     """Most calls under way at once."""
 
@@ -189,21 +187,17 @@ class ChatVerifier:
         self, image: Image.Image, things: Mapping[str, Thing], candidates: Sequence[Candidate]
     ) -> tuple[Verification, ...]:
         """One verification a candidate, in order; a call that fails is one without an answer."""
-        turn = asyncio.Semaphore(max(1, self.concurrent))
 
-        async def one(candidate: Candidate) -> Verification:
-            async with turn:
-                try:
-                    return Verification(await self._asked(image, things, candidate))
-                except Exception as error:
-                    # A call that fails costs its candidate, not the others.
-                    return Verification(None, reason=error_text(error), failed=True)
+        async def verify_one(candidate: Candidate) -> Verification:
+            try:
+                return Verification(await self._ask(image, things, candidate))
+            except Exception as error:
+                # A call that fails costs its candidate, not the others.
+                return Verification(None, reason=error_text(error), failed=True)
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(candidate)) for candidate in candidates]
-        return tuple(task.result() for task in tasks)
+        return tuple(await map_bounded(verify_one, candidates, self.concurrent))
 
-    async def _asked(
+    async def _ask(
         self, image: Image.Image, things: Mapping[str, Thing], candidate: Candidate
     ) -> bool:
         relation = candidate.relation
@@ -222,7 +216,7 @@ class ChatVerifier:
 
 
 def read_answer(data: Mapping[str, Any]) -> bool:
-    """Whether ``{"answer": "Yes"}`` says yes; ``ValueError`` for anything but yes and no."""
+    """Return whether ``{"answer": "Yes"}`` says yes; ``ValueError`` for anything but yes and no."""
     given = data.get("answer")
     word = given.strip(" .").casefold() if isinstance(given, str) else given
     if word in ("yes", True):

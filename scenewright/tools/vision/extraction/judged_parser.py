@@ -3,171 +3,28 @@
 Judges answer questions; in a closed vocabulary that is enough to describe a picture: each kind
 is asked for, then how many there are of it, the attribute values of what is there, and the
 relations between what was found. What the judges confirm is the graph.
-
-Questions about things of a picture, put to judges, and what their panel says.
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from PIL import Image
 
 from scenewright.agents.panel.panel import Panel
-from scenewright.core.error_text import error_text
-from scenewright.core.facts import Answer, Fact, FactKind, Verdict
-from scenewright.core.ports.judge import Judge, unscored
-from scenewright.core.ports.vision import Extraction, ExtractionError, Thing, Unread
+from scenewright.core.facts import Fact, FactKind, Verdict
+from scenewright.core.ports.judge import Judge
+from scenewright.core.ports.vision import Extraction, Unread
 from scenewright.core.predicate_statistics import DEFAULT, load_predicates
-from scenewright.core.questions import NO_RELATION, facts_of
+from scenewright.core.questions import facts_of
 from scenewright.core.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject
 from scenewright.core.vocabulary import canonical, converse
-from scenewright.providers import checked
-from scenewright.providers.versions import note_served
-from scenewright.tools.vision.extraction.pairs import Boxed, phrases
-from scenewright.tools.vision.extraction.views import without
-
-
-def digest(*parts: object) -> str:
-    """12 hex digits that change with any of ``parts``, which are JSON values."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def boxed(things: Iterable[Thing]) -> list[Boxed]:
-    """Return the things with their boxes, and what was read of them before."""
-    return [
-        Boxed(
-            one.id,
-            one.detection.name,
-            one.detection.box,
-            tuple((read.key, read.value) for read in one.attributes),
-        )
-        for one in things
-    ]
-
-
-def without_rivals(
-    image: Image.Image, hidden: Iterable[str], kept: Iterable[Boxed], things: Sequence[Boxed]
-) -> Image.Image:
-    """``image`` with the things of the ids ``hidden`` painted over and the ``kept`` ones whole."""
-    gone = frozenset(hidden)
-    if not gone:
-        return image
-    boxes = [thing.box for thing in things if thing.id in gone]
-    return without(image, boxes, [thing.box for thing in kept])
-
-
-def relation_fact(
-    number: int, source: Boxed, target: Boxed, options: Sequence[str], expected: str
-) -> Fact:
-    """Return the question which of ``options`` is the relation of a pair.
-
-    The last option is that none is (Scene-Bench, Sec. 3.2). Raises ``ExtractionError`` if no words
-    tell the two apart.
-    """
-    named = phrases(source, target)
-    if named is None:
-        raise ExtractionError(f"no question tells {source.id} from {target.id}")
-    text = f"What is the relationship between the {named[0]} and the {named[1]} in the image?"
-    return Fact(
-        id=f"pair:{number}",
-        kind="relation",
-        subject=source.id,
-        target=target.id,
-        predicate=expected,
-        classes=(source.name, target.name),
-        statement=f"{named[0]} {expected} {named[1]}",
-        question=text,
-        options=(*options, NO_RELATION),
-        expected=expected,
-    )
-
-
-@dataclass(frozen=True)
-class ExtractionPanel:
-    """Judges, and how their answers become verdicts."""
-
-    judges: Sequence[Judge]
-    """Who is asked; one or more."""
-    panel: Panel = field(default_factory=Panel)
-    """How their answers become verdicts."""
-
-    def __post_init__(self) -> None:
-        """Check that there is somebody to ask."""
-        if not self.judges:
-            raise ExtractionError("no judges are given: questions need at least one who looks")
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Of the judges and the panel."""
-        panel = [self.panel.aggregation, self.panel.quorum, self.panel.threshold]
-        table = self.panel.calibration
-        known = None if table is None else table.model_dump(mode="json")
-        return digest([judge.fingerprint for judge in self.judges], panel, known)
-
-    async def ask(
-        self, image: Image.Image, facts: Sequence[Fact]
-    ) -> tuple[list[Verdict], list[frozenset[str]]]:
-        """Return one verdict a fact, and the options that some judge chose.
-
-        A judge that raises is unscored.
-        """
-        if not facts:
-            return [], []
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_answers(judge, image, facts)) for judge in self.judges]
-        given: Mapping[str, list[Answer]] = {
-            judge.id: task.result() for judge, task in zip(self.judges, tasks, strict=True)
-        }
-        chosen = [
-            frozenset(
-                answer.choice
-                for answer in answers
-                if answer.choice is not None and answer.state in ("yes", "no")
-            )
-            for answers in zip(*given.values(), strict=True)
-        ]
-        return self.panel.verdicts(facts, given), chosen
-
-
-async def _answers(judge: Judge, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-    try:
-        found = await judge.answer(image, facts)
-    except Exception as error:
-        # One judge that fails must not take the others' answers away.
-        return unscored(judge.id, facts, error_text(error))
-    answers = checked(judge.id, facts, found)
-    note_served(judge.id, judge.fingerprint, answers)
-    return answers
-
+from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel
+from scenewright.tools.vision.extraction.world import World
 
 SURE = 0.5
 """A relation is kept if its probability is above this."""
-
-
-def _anything(subject: str, predicate: str, target: str) -> bool:
-    return True
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """The words of a closed world."""
-
-    kinds: tuple[str, ...]
-    """Class labels."""
-    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Attribute key → its values, of which a thing has one."""
-    predicates: tuple[str, ...] = ()
-    """Of the relations."""
-    possible: Callable[[str, str, str], bool] = _anything
-    """Whether a relation can be between two kinds: (subject's, predicate, target's)."""
-    options: str = DEFAULT
-    """Where the wrong options of questions about relations come from."""
 
 
 @dataclass(frozen=True)
@@ -175,20 +32,18 @@ class JudgedPictureParser:
     """Reads images by asking judges for every word of a vocabulary."""
 
     judges: Sequence[Judge]
-    """Who is asked; one or more."""
-    vocabulary: Vocabulary
-    """What may be in an image."""
+    """The judges; one or more."""
+    world: World
+    """The words of what may be in an image."""
     panel: Panel = field(default_factory=Panel)
-    """How their answers become verdicts."""
+    """Panel that makes verdicts of their answers."""
     most: int = 2
     """Most things of one kind that are told apart."""
 
     def __post_init__(self) -> None:
-        """Check that there is somebody to ask, and something."""
+        """Check that there is somebody to ask."""
         if not self.judges:
             raise SceneError("no judges are given: an image needs at least one who looks")
-        if not self.vocabulary.kinds:
-            raise SceneError("the vocabulary names no kinds: there is nothing to ask for")
         if self.most < 1:
             raise SceneError(f"most is {self.most}: it must be 1 or more")
 
@@ -209,16 +64,27 @@ class JudgedPictureParser:
         """Return the same with what no judge answers as unread; raises as :meth:`parse`."""
         unread: list[Unread] = []
         objects = await self._objects(image, unread)
-        for key in self.vocabulary.attributes:
+        for key in self.world.attributes:
             objects = await self._with_attribute(image, objects, key, unread)
         relations = await self._relations(image, objects, unread)
         return Extraction(SceneGraph(objects=objects, relations=relations), unread=tuple(unread))
 
     async def _objects(self, image: Image.Image, unread: list[Unread]) -> tuple[SceneObject, ...]:
         counts: dict[str, int] = {}
-        open_kinds = list(self.vocabulary.kinds)
+        open_kinds = list(self.world.kinds)
         for number in range(1, self.most + 1):
-            facts = {kind: _last_object(kind, number) for kind in open_kinds}
+            # Whether there are at least so many of the kind.
+            facts = {
+                kind: _facts(
+                    SceneGraph(
+                        objects=tuple(
+                            SceneObject(id=f"{kind}.{n}", name=kind) for n in range(1, number + 1)
+                        )
+                    ),
+                    "object",
+                )[-1]
+                for kind in open_kinds
+            }
             verdicts = await self._ask(image, list(facts.values()))
             if number == 1 and all(v.state == "unscored" for v in verdicts.values()):
                 reason = next(iter(verdicts.values())).reason
@@ -232,7 +98,7 @@ class JudgedPictureParser:
                 break
         return tuple(
             SceneObject(id=f"{kind}.{number}", name=kind)
-            for kind in self.vocabulary.kinds
+            for kind in self.world.kinds
             for number in range(1, counts.get(kind, 0) + 1)
         )
 
@@ -249,7 +115,7 @@ class JudgedPictureParser:
             by_kind.setdefault(item.name, []).append(item)
         facts: dict[tuple[str, str, int], Fact] = {}
         for kind, same in by_kind.items():
-            for value in self.vocabulary.attributes[key]:
+            for value in self.world.attributes[key]:
                 for number in range(1, len(same) + 1):
                     facts[kind, value, number] = _value_fact(same, key, value, number)
         verdicts = await self._ask(image, list(facts.values()))
@@ -295,10 +161,11 @@ class JudgedPictureParser:
             for target in objects:
                 if source.id == target.id:
                     continue
-                for predicate in self.vocabulary.predicates:
-                    if self.vocabulary.possible(source.name, predicate, target.name):
+                for predicate in self.world.predicates:
+                    if self.world.can_hold(source.name, predicate, target.name):
                         relation = Relation(source=source.id, predicate=predicate, target=target.id)
-                        asked[relation] = _relation_fact(objects, relation, self.vocabulary.options)
+                        scene = SceneGraph(objects=objects, relations=(relation,))
+                        asked[relation] = _facts(scene, "relation", self.world.options)[0]
         verdicts = await self._ask(image, list(asked.values()))
         # Two facts of one pair may be one question: ids of relations differ, verdicts too.
         silent = {
@@ -329,7 +196,7 @@ class JudgedPictureParser:
         return tuple(relation for relation in asked if relation in best.values())
 
     async def _ask(self, image: Image.Image, facts: Sequence[Fact]) -> dict[str, Verdict]:
-        """Fact id → verdict."""
+        """Return the verdicts by id of the fact."""
         if not facts:
             return {}
         alone = [fact.model_copy(update={"parents": ()}) for fact in facts]
@@ -341,14 +208,8 @@ def _why(verdict: Verdict) -> str:
     return verdict.reason or "the judges gave no answer"
 
 
-def _last_object(kind: str, number: int) -> Fact:
-    """Whether there are at least ``number`` of the kind."""
-    items = tuple(SceneObject(id=f"{kind}.{n}", name=kind) for n in range(1, number + 1))
-    return _facts(SceneGraph(objects=items), "object")[-1]
-
-
 def _value_fact(same: Sequence[SceneObject], key: str, value: str, number: int) -> Fact:
-    """Whether at least ``number`` of the things of one kind have ``value``."""
+    """Return the question whether at least ``number`` of one kind have ``value``."""
     items = tuple(
         item.model_copy(update={"attributes": Attributes({key: value})}) if at < number else item
         for at, item in enumerate(same)
@@ -356,11 +217,6 @@ def _value_fact(same: Sequence[SceneObject], key: str, value: str, number: int) 
     found = _facts(SceneGraph(objects=items), "attribute")[-1]
     # One scene asks for one value of a thing; here every value is asked.
     return found.model_copy(update={"id": f"{found.id}={value}"})
-
-
-def _relation_fact(objects: tuple[SceneObject, ...], relation: Relation, predicates: str) -> Fact:
-    scene = SceneGraph(objects=objects, relations=(relation,))
-    return _facts(scene, "relation", predicates)[0]
 
 
 def _facts(scene: SceneGraph, kind: FactKind, predicates: str = DEFAULT) -> list[Fact]:

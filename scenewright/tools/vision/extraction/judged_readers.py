@@ -1,17 +1,16 @@
-"""Attributes by judges, in a world whose values are known.
+"""Attributes and relations by judges, in a world whose words are known.
 
-Relations by judges: multiple-choice questions about the pairs whose boxes allow any.
-
-Candidate relations asked of judges that did not propose them.
+An attribute is a yes/no question a value; a relation is a multiple-choice question about a pair
+whose boxes allow it. Candidate relations are verified by judges that did not propose them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
 from PIL import Image
 
@@ -28,22 +27,22 @@ from scenewright.core.ports.vision import (
 from scenewright.core.predicate_statistics import DEFAULT, load_predicates
 from scenewright.core.questions import NO_RELATION, attribute_fact_id, option_text, relation_options
 from scenewright.core.vocabulary import DIRECTIONS
-from scenewright.tools.vision.extraction.judged_parser import (
-    ExtractionPanel,
-    boxed,
-    digest,
-    relation_fact,
-    without_rivals,
-)
+from scenewright.tools.digests import short_digest
 from scenewright.tools.vision.extraction.pairs import (
     MOST_PAIRS,
-    Boxed,
+    PlacedObject,
     by_rivals,
     clear_directions,
     contact_options,
     contacts,
+    distinguishing_phrases,
     nearest_pairs,
-    phrases,
+)
+from scenewright.tools.vision.extraction.panel_questions import (
+    ExtractionPanel,
+    placed_objects,
+    relation_fact,
+    without_rivals,
 )
 from scenewright.tools.vision.extraction.views import detail_crop
 from scenewright.tools.vision.extraction.world import World
@@ -53,6 +52,10 @@ View = Literal["alone", "crop"]
 on whole pictures; ``crop``: the detail crop of XTC-Bench, Sec. 3.2.3."""
 
 _LIKELIER = 0.5
+CONTACTS = ("inside", "on", "riding", "under", "wearing", "holding")
+"""Predicates that boxes can rule out; others are asked of every pair that is looked at."""
+Q = TypeVar("Q")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,11 @@ class JudgedAttributes:
     """
 
     bench: ExtractionPanel
-    """Who is asked."""
+    """The judges."""
     values: Mapping[str, Sequence[str]]
     """Key → the values that there are; other keys are left out."""
     view: View = "alone"
-    """What the judges are shown."""
+    """View that the judges see."""
     sure: float = 0.5
     """A value whose probability is not above this is not taken."""
 
@@ -75,7 +78,8 @@ class JudgedAttributes:
     def fingerprint(self) -> str:
         """Judges, values, view and threshold."""
         values = {key: list(words) for key, words in self.values.items()}
-        return f"judged attributes@2#{digest(self.bench.fingerprint, values, self.view, self.sure)}"
+        parts = self.bench.fingerprint, values, self.view, self.sure
+        return f"judged attributes@2#{short_digest(*parts)}"
 
     async def read(
         self, image: Image.Image, thing: Thing, keys: Sequence[str], things: Sequence[Thing] = ()
@@ -120,8 +124,8 @@ class JudgedAttributes:
             return detail_crop(image, thing.detection)
         name = thing.detection.name
         rivals = [one.id for one in things if one.detection.name == name and one.id != thing.id]
-        kept = [Boxed(thing.id, name, thing.detection.box)]
-        return without_rivals(image, rivals, kept, boxed(things))
+        kept = [PlacedObject(thing.id, name, thing.detection.box)]
+        return without_rivals(image, rivals, kept, placed_objects(things))
 
 
 def _fact(thing: Thing, key: str, value: str) -> Fact:
@@ -138,16 +142,12 @@ def _fact(thing: Thing, key: str, value: str) -> Fact:
     )
 
 
-CONTACTS = ("inside", "on", "riding", "under", "wearing", "holding")
-"""Predicates that boxes can rule out; others are asked of every pair that is looked at."""
-
-
 @dataclass(frozen=True, slots=True)
-class _Look:
+class PairQuestion:
     """One question about an ordered pair."""
 
-    source: Boxed
-    target: Boxed
+    source: PlacedObject
+    target: PlacedObject
     options: tuple[str, ...]
     """Without the last one, that there is no relation."""
 
@@ -156,10 +156,10 @@ class _Look:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """What the panel says of a look."""
+class _PairAnswer:
+    """The panel's answer to a question about a pair."""
 
-    look: _Look
+    look: PairQuestion
     none: float
     """Probability of no visible relationship."""
     predicates: dict[str, float]
@@ -178,7 +178,7 @@ class JudgedRelations:
     """
 
     bench: ExtractionPanel
-    """Who is asked."""
+    """The judges."""
     world: World
     """The predicates, and between whom they can be."""
     touch: float = 0.02
@@ -193,10 +193,10 @@ class JudgedRelations:
     @cached_property
     def fingerprint(self) -> str:
         """Judges, world and bound."""
-        told = digest(
+        digest = short_digest(
             self.bench.fingerprint, self.world.model_dump(mode="json"), MOST_PAIRS, self.touch
         )
-        return f"judged relations@2#{told}"
+        return f"judged relations@2#{digest}"
 
     async def score(
         self, image: Image.Image, things: Sequence[Thing]
@@ -207,49 +207,43 @@ class JudgedRelations:
 
         Raises ``ExtractionError`` if the judges answer nothing.
         """
-        every = boxed(things)
+        every = placed_objects(things)
         side = max(image.size)
-        looks: list[_Look] = []
+        looks: list[PairQuestion] = []
         for a, b in nearest_pairs(every, MOST_PAIRS):
             looks += [*self._contacts(a, b, side), *self._contacts(b, a, side)]
             some = self._known(a, clear_directions(a, b), b)
-            looks += [_Look(a, b, some)] if some else []
-        groups = by_rivals(looks, [(look.source, look.target) for look in looks], every)
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._look(image, hidden, members, every))
-                for hidden, members in groups.items()
-            ]
-        said = [one for task in tasks for one in task.result()]
-        seen = [one for one in said if isinstance(one, _Seen)]
-        lost = [one for one in said if isinstance(one, Unread)]
+            looks += [PairQuestion(a, b, some)] if some else []
+        ends = [(look.source, look.target) for look in looks]
+        results = await _ask_by_view(image, looks, ends, every, self._answers)
+        every_result = [one for results_of in results for one in results_of]
+        seen = [one for one in every_result if isinstance(one, _PairAnswer)]
+        lost = [one for one in every_result if isinstance(one, Unread)]
         if lost and not seen:
             raise ExtractionError(lost[0].reason)
         return (*_scores(seen), *lost)
 
-    def _known(self, source: Boxed, predicates: Sequence[str], target: Boxed) -> tuple[str, ...]:
+    def _known(
+        self, source: PlacedObject, predicates: Sequence[str], target: PlacedObject
+    ) -> tuple[str, ...]:
         hold = self.world.can_hold
         return tuple(p for p in predicates if hold(source.name, p, target.name))
 
-    def _contacts(self, source: Boxed, target: Boxed, side: int) -> list[_Look]:
+    def _contacts(
+        self, source: PlacedObject, target: PlacedObject, side: int
+    ) -> list[PairQuestion]:
         others = [p for p in self.world.predicates if p not in (*CONTACTS, *DIRECTIONS)]
         wanted = self._known(source, (*contacts(source, target, side, self.touch), *others), target)
         looks = []
         for options in contact_options(source, target, wanted):
             known = self._known(source, options, target)
-            looks.append(_Look(source, target, known))
+            looks.append(PairQuestion(source, target, known))
         return looks
 
-    async def _look(
-        self,
-        image: Image.Image,
-        hidden: frozenset[str],
-        looks: Sequence[_Look],
-        every: Sequence[Boxed],
-    ) -> list[_Seen | Unread]:
-        """Return the panel's verdicts on each view, and the questions without an answer."""
-        kept = [end for look in looks for end in (look.source, look.target)]
-        shown = await asyncio.to_thread(without_rivals, image, hidden, kept, every)
+    async def _answers(
+        self, shown: Image.Image, looks: Sequence[PairQuestion]
+    ) -> list[list[_PairAnswer | Unread]]:
+        """Return the panel's verdicts on each question, and what of it has no answer."""
         nones = [look.fact(at, NO_RELATION) for at, look in enumerate(looks)]
         verdicts, chosen = await self.bench.ask(shown, nones)
         # A probability comes for the expected option alone: what was chosen is asked again.
@@ -260,28 +254,29 @@ class JudgedRelations:
             if option in options
         ]
         facts = [looks[at].fact(number, option) for number, (at, option) in enumerate(again)]
-        sure, _ = await self.bench.ask(shown, facts)
-        found: list[_Seen | Unread] = []
+        confirmed, _ = await self.bench.ask(shown, facts)
+        results: list[list[_PairAnswer | Unread]] = []
         for at, (look, verdict) in enumerate(zip(looks, verdicts, strict=True)):
             if verdict.state == "unscored":
-                found.append(_unread(look, look.options, verdict))
+                results.append([_unread(look, look.options, verdict)])
                 continue
             chances: dict[str, float] = {}
-            for (where, option), one in zip(again, sure, strict=True):
+            unread: list[_PairAnswer | Unread] = []
+            for (where, option), one in zip(again, confirmed, strict=True):
                 if where == at and one.state == "unscored":
-                    found.append(_unread(look, (option,), one))
+                    unread.append(_unread(look, (option,), one))
                 elif where == at:
                     chances[option] = one.likelihood
-            found.append(_Seen(look, verdict.likelihood, chances))
-        return found
+            results.append([*unread, _PairAnswer(look, verdict.likelihood, chances)])
+        return results
 
 
-def _unread(look: _Look, options: tuple[str, ...], verdict: Verdict) -> Unread:
+def _unread(look: PairQuestion, options: tuple[str, ...], verdict: Verdict) -> Unread:
     why = verdict.reason or "the judges gave no answer"
     return Unread("relations", why, (look.source.id, look.target.id), options)
 
 
-def _scores(seen: Sequence[_Seen]) -> tuple[PairScores, ...]:
+def _scores(seen: Sequence[_PairAnswer]) -> tuple[PairScores, ...]:
     """Return the scores of ordered pairs.
 
     Alternatives of one unordered pair are weighed together.
@@ -326,16 +321,16 @@ class JudgedVerifier:
     """
 
     bench: ExtractionPanel
-    """Who is asked; for what it adds, others than those of the scorer."""
+    """The judges; for a second opinion, others than those of the scorer."""
     predicates: str = DEFAULT
-    """Where wrong options come from: a name or file of
+    """Source of wrong options: a name or file of
     :func:`~scenewright.core.predicate_statistics.load_predicates`."""
 
     @cached_property
     def fingerprint(self) -> str:
         """The judges'."""
         known = load_predicates(self.predicates).fingerprint
-        return f"judged verifier@2#{digest(self.bench.fingerprint, known)}"
+        return f"judged verifier@2#{short_digest(self.bench.fingerprint, known)}"
 
     async def verify(
         self, image: Image.Image, things: Mapping[str, Thing], candidates: Sequence[Candidate]
@@ -344,56 +339,69 @@ class JudgedVerifier:
 
         None without an answer for a pair that no words tell apart.
         """
-        every = boxed(things.values())
+        every = placed_objects(things.values())
         by_id = {one.id: one for one in every}
         ends = [(by_id[c.relation.source], by_id[c.relation.target]) for c in candidates]
         found: dict[int, Verification] = {
             at: Verification(None, reason=f"no question tells {source.id} from {target.id}")
             for at, (source, target) in enumerate(ends)
-            if phrases(source, target) is None
+            if distinguishing_phrases(source, target) is None
         }
         asked = [at for at in range(len(candidates)) if at not in found]
-        groups = by_rivals(asked, [ends[at] for at in asked], every)
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._look(image, hidden, members, candidates, ends, every))
-                for hidden, members in groups.items()
+
+        async def verify(shown: Image.Image, members: Sequence[int]) -> list[Verification]:
+            facts = [self._fact(at, candidates[at], ends[at]) for at in members]
+            verdicts, _ = await self.bench.ask(shown, facts)
+            return [
+                Verification(
+                    None, reason=verdict.reason or "the judges gave no answer", failed=True
+                )
+                if verdict.state == "unscored"
+                else Verification(verdict.state == "yes", verdict.probability)
+                for verdict in verdicts
             ]
-        for members, task in zip(groups.values(), tasks, strict=True):
-            found |= dict(zip(members, task.result(), strict=True))
+
+        checks = await _ask_by_view(image, asked, [ends[at] for at in asked], every, verify)
+        found |= dict(zip(asked, checks, strict=True))
         return tuple(found[at] for at in range(len(candidates)))
 
-    async def _look(
-        self,
-        image: Image.Image,
-        hidden: frozenset[str],
-        members: Sequence[int],
-        candidates: Sequence[Candidate],
-        ends: Sequence[tuple[Boxed, Boxed]],
-        every: Sequence[Boxed],
-    ) -> list[Verification]:
+    def _fact(
+        self, number: int, candidate: Candidate, ends: tuple[PlacedObject, PlacedObject]
+    ) -> Fact:
+        relation = candidate.relation
+        # Of a diagonal pair the other direction that its middles allow is right as well.
+        also = {*DIRECTIONS} - {*clear_directions(*ends)}
+        options = relation_options(
+            relation.predicate,
+            (relation.source, relation.target),
+            (ends[0].name, ends[1].name),
+            also,
+            load_predicates(self.predicates),
+        )
+        return relation_fact(number, *ends, options[:-1], option_text(relation.predicate))
+
+
+async def _ask_by_view(
+    image: Image.Image,
+    questions: Sequence[Q],
+    ends: Sequence[tuple[PlacedObject, PlacedObject]],
+    every: Sequence[PlacedObject],
+    ask: Callable[[Image.Image, Sequence[Q]], Awaitable[Sequence[R]]],
+) -> list[R]:
+    """Return the results of ``ask`` for ``questions`` about the pairs ``ends``, in their order.
+
+    Questions that hide the same things share a view, and are asked together.
+    """
+    groups = by_rivals(range(len(questions)), ends, every)
+
+    async def results_of(hidden: frozenset[str], members: Sequence[int]) -> Sequence[R]:
         kept = [end for at in members for end in ends[at]]
         shown = await asyncio.to_thread(without_rivals, image, hidden, kept, every)
-        facts = []
-        for at in members:
-            relation = candidates[at].relation
-            shuffled_by = (relation.source, relation.target)
-            # Of a diagonal pair the other direction that its middles allow is right as well.
-            also = {*DIRECTIONS} - {*clear_directions(*ends[at])}
-            options = relation_options(
-                relation.predicate,
-                shuffled_by,
-                (ends[at][0].name, ends[at][1].name),
-                also,
-                load_predicates(self.predicates),
-            )
-            facts.append(
-                relation_fact(at, *ends[at], options[:-1], option_text(relation.predicate))
-            )
-        verdicts, _ = await self.bench.ask(shown, facts)
-        return [
-            Verification(None, reason=verdict.reason or "the judges gave no answer", failed=True)
-            if verdict.state == "unscored"
-            else Verification(verdict.state == "yes", verdict.probability)
-            for verdict in verdicts
-        ]
+        return await ask(shown, [questions[at] for at in members])
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(results_of(*one)) for one in groups.items()]
+    found: dict[int, R] = {}
+    for members, task in zip(groups.values(), tasks, strict=True):
+        found |= zip(members, task.result(), strict=True)
+    return [found[at] for at in range(len(questions))]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Iterable
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -31,7 +30,7 @@ from scenewright.agents.parsers.tagging import is_person
 from scenewright.core.inflection import singular
 from scenewright.core.ports.vision import ExtractionError
 from scenewright.core.validation import first_problem
-from scenewright.tools.vision.detection.boxes import normalized_label
+from scenewright.tools.vision.detection.labels import normalized_label
 
 TABLE = Path(__file__).with_name("meta_classes.toml")
 DEFAULT = "default"
@@ -71,7 +70,7 @@ class MetaClasses(BaseModel):
     classes: tuple[MetaClass, ...] = ()
     """In the table's order."""
     default_keys: tuple[Word, ...] = Field(min_length=1)
-    """What a thing of any other label is asked for."""
+    """Attributes of a thing of any other label."""
 
     @model_validator(mode="after")
     def _no_label_twice(self) -> Self:
@@ -143,7 +142,21 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _built(table: dict[str, Any], path: Path, base: MetaClasses | None) -> MetaClasses:
-    default = _default_of(table.pop(DEFAULT, None), path, base)
+    entry = table.pop(DEFAULT, None)
+    if entry is None and base is not None:
+        default = base.default_keys
+    else:
+        keys = entry.get("keys") if isinstance(entry, dict) and set(entry) == {"keys"} else None
+        if (
+            not isinstance(keys, list)
+            or not keys
+            or not all(isinstance(k, str) and k for k in keys)
+        ):
+            raise ExtractionError(
+                f"{path}: write [{DEFAULT}] with keys, the attributes of labels in no meta-class, "
+                'for example keys = ["primary color"]'
+            )
+        default = tuple(keys)
     own = []
     for name, entry in table.items():
         if not isinstance(entry, dict):
@@ -152,39 +165,21 @@ def _built(table: dict[str, Any], path: Path, base: MetaClasses | None) -> MetaC
             own.append(MetaClass.model_validate({"name": name, **entry}))
         except ValidationError as error:
             raise ExtractionError(f"{path}, [{name}]: {first_problem(error)}") from None
-    try:
-        return MetaClasses(
-            classes=(*(_kept(base.classes, own) if base is not None else ()), *own),
-            default_keys=default,
-        )
-    except ValidationError as error:
-        raise ExtractionError(f"{path}: {first_problem(error)}") from None
-
-
-def _default_of(entry: Any, path: Path, base: MetaClasses | None) -> tuple[str, ...]:
-    if entry is None and base is not None:
-        return base.default_keys
-    keys = entry.get("keys") if isinstance(entry, dict) and set(entry) == {"keys"} else None
-    if not isinstance(keys, list) or not keys or not all(isinstance(k, str) and k for k in keys):
-        raise ExtractionError(
-            f"{path}: write [{DEFAULT}] with keys, the attributes of labels in no meta-class, for "
-            'example keys = ["primary color"]'
-        )
-    return tuple(keys)
-
-
-def _kept(base: Iterable[MetaClass], own: Iterable[MetaClass]) -> list[MetaClass]:
-    """Return the built-in classes that a user's own classes do not replace."""
-    own = tuple(own)
+    # Built-in classes stay but for those of the same name, and for labels that own ones take.
     names = {one.name for one in own}
     taken = {_key(label) for one in own for label in (*one.categories, *one.synonyms)}
     kept = []
-    for one in base:
-        categories = tuple(label for label in one.categories if _key(label) not in taken)
+    for one in base.classes if base is not None else ():
+        categories, synonyms = (
+            tuple(label for label in labels if _key(label) not in taken)
+            for labels in (one.categories, one.synonyms)
+        )
         if one.name not in names and categories:
-            synonyms = tuple(label for label in one.synonyms if _key(label) not in taken)
             kept.append(one.model_copy(update={"categories": categories, "synonyms": synonyms}))
-    return kept
+    try:
+        return MetaClasses(classes=(*kept, *own), default_keys=default)
+    except ValidationError as error:
+        raise ExtractionError(f"{path}: {first_problem(error)}") from None
 
 
 def _key(label: str) -> str:

@@ -1,21 +1,15 @@
 """The one-stage extractor: a reader of pictures gives the whole graph at once.
 
-Images to scene graphs by a multimodal language model (Scene-Bench, Algorithm 1).
-
-What the parts of an extraction gave before: asked again, a picture costs what failed alone.
-
-A part is the detector, the reader on one object, the scorer, or the verifier on one candidate. What
-a part gave is kept if nothing of it is unread, as data for JSON. It holds for one picture and one
-extractor: parts are told apart by ids of objects, which follow from the detections.
+The reader is a multimodal language model (Scene-Bench, Algorithm 1), or judges with a vocabulary.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
@@ -39,23 +33,15 @@ from scenewright.core.images import ImageError, to_rgb
 from scenewright.core.ports.judge import Judge
 from scenewright.core.ports.vision import (
     Detection,
-    DetectionError,
     Extraction,
     ExtractionError,
-    PairScores,
-    ReadAttribute,
-    Thing,
-    Unread,
-    Verification,
 )
-from scenewright.core.scene import Relation, SceneError, SceneGraph, SceneObject
+from scenewright.core.scene import SceneError, SceneGraph, SceneObject
 from scenewright.prompts import load_prompt
-from scenewright.tools.vision.detection.files import data_of_detection, detection_of
-from scenewright.tools.vision.extraction.judged_parser import (
-    SURE,
+from scenewright.tools.digests import short_digest
+from scenewright.tools.vision.extraction.judged_parser import SURE, JudgedPictureParser
+from scenewright.tools.vision.extraction.panel_questions import (
     ExtractionPanel,
-    JudgedPictureParser,
-    digest,
 )
 from scenewright.tools.vision.extraction.world import World
 
@@ -82,7 +68,7 @@ class PictureParser:
     chat: BaseChatModel
     """The language model; it must take images."""
     preparation: ImagePreparation = field(default_factory=ImagePreparation)
-    """What is done to an image before it is sent."""
+    """Preparation of an image before it is sent."""
 
     @property
     def id(self) -> str:
@@ -148,7 +134,7 @@ class OneStageExtractor:
     fingerprint: str
     """The reader's."""
     id: str = "one-stage"
-    """How tables call it."""
+    """Name in tables."""
     vocabulary: ClosedVocabulary | None = None
     """The words of its graphs, where it is asked for a list of them."""
     judges: tuple[Judge, ...] = ()
@@ -169,11 +155,14 @@ class OneStageExtractor:
 
         ``most``: things of one kind that are told apart.
         """
-        parser = JudgedPictureParser(bench.judges, world.vocabulary, bench.panel, most)
-        told = digest(bench.fingerprint, world.model_dump(mode="json"), most, SURE)
+        parser = JudgedPictureParser(bench.judges, world, bench.panel, most)
+        digest = short_digest(bench.fingerprint, world.model_dump(mode="json"), most, SURE)
         words = ClosedVocabulary(world.kinds, dict(world.attributes), world.predicates)
         return cls(
-            parser.read, f"one-stage@2 judged#{told}", vocabulary=words, judges=tuple(bench.judges)
+            parser.read,
+            f"one-stage@2 judged#{digest}",
+            vocabulary=words,
+            judges=tuple(bench.judges),
         )
 
     async def extract(self, image: Image.Image) -> Extraction:
@@ -195,80 +184,3 @@ class OneStageExtractor:
     async def aclose(self) -> None:
         """Nothing: judges and language models are shared with others."""
         return
-
-
-T = TypeVar("T")
-
-
-class PartialResults:
-    """What is known of one picture."""
-
-    def __init__(self, before: Mapping[str, Any]) -> None:
-        """``before``: :attr:`data` of an earlier look; empty for the first one."""
-        self.data: dict[str, Any] = dict(before)
-        """Part → what it gave."""
-
-    def detections(self) -> list[Detection] | None:
-        """Return the detector's result."""
-        return self._known("detections", lambda data: [detection_of(one) for one in data])
-
-    def keep_detections(self, found: Iterable[Detection]) -> None:
-        """Keep what the detector gives."""
-        self.data["detections"] = [data_of_detection(one) for one in found]
-
-    def attributes(self, thing: str) -> tuple[ReadAttribute, ...] | None:
-        """Return the attributes read of the object with that id."""
-        return self._known(
-            f"attributes {thing}", lambda data: tuple(ReadAttribute(**one) for one in data)
-        )
-
-    def keep_attributes(self, thing: str, found: Sequence[ReadAttribute | Unread]) -> None:
-        """Keep what is read of an object."""
-        self._keep(f"attributes {thing}", found)
-
-    def scores(self, things: Sequence[Thing]) -> tuple[PairScores, ...] | None:
-        """Return the relation scores for ``things``, which may depend on their attributes."""
-        return self._known(_scored(things), lambda data: tuple(PairScores(**one) for one in data))
-
-    def keep_scores(self, things: Sequence[Thing], found: Sequence[PairScores | Unread]) -> None:
-        """Keep what the scorer gives for ``things``."""
-        self._keep(_scored(things), found)
-
-    def check(self, things: Sequence[Thing], relation: Relation) -> Verification | None:
-        """Return the verifier's answer on a candidate between ``things``."""
-        return self._known(_checked(things, relation), lambda data: Verification(**data))
-
-    def keep_check(self, things: Sequence[Thing], relation: Relation, said: Verification) -> None:
-        """Keep what the verifier says of a candidate, unless a model failed on it."""
-        if not said.failed:
-            self.data[_checked(things, relation)] = asdict(said)
-
-    def _keep(self, part: str, found: Sequence[Any]) -> None:
-        if not any(isinstance(one, Unread) for one in found):
-            self.data[part] = [asdict(one) for one in found]
-
-    def _known(self, part: str, read: Callable[[Any], T]) -> T | None:
-        if part not in self.data:
-            return None
-        try:
-            return read(self.data[part])
-        except (KeyError, TypeError, ValueError, DetectionError):
-            # Damaged: it is asked again.
-            return None
-
-
-def _scored(things: Sequence[Thing]) -> str:
-    return f"scores {_attributes(things)}"
-
-
-def _checked(things: Sequence[Thing], relation: Relation) -> str:
-    return f"check {relation} {_attributes(things)}"
-
-
-def _attributes(things: Sequence[Thing]) -> str:
-    """Return the attributes that questions may call ``things`` by.
-
-    Empty where none were handed on.
-    """
-    told = [f"{one.id} {each.key}={each.value}" for one in things for each in one.attributes]
-    return "; ".join(told)

@@ -17,7 +17,7 @@ _INK = "#1a1a1a"
 _PAPER = "#ffffff"
 
 
-def drawn(image: Image.Image, found: Extraction) -> Image.Image:
+def draw_extraction(image: Image.Image, found: Extraction) -> Image.Image:
     """Return ``image`` with a box and id for each object and an arrow for each relation.
 
     Small pictures are enlarged; objects without a place are not drawn.

@@ -1,43 +1,22 @@
-"""What the boxes of two things allow between them: contacts, directions, and who is a rival.
+"""Rules about pairs of boxes: contacts, directions, and which things are rivals.
 
 Things that do not touch cannot hold each other, and of two opposite directions one is left: boxes
 decide what is worth asking about a pair.
-
-Scores of relations that something else gave: a function, or a file of a trained model.
-
-A file holds the pairs of one picture, or of several by the SHA-256 of their PNG bytes
-(:func:`scenewright.core.images.hash_of_image`)::
-
-    {"pairs": [{"source": "person.1", "target": "ball.1", "none": 0.1,
-                "predicates": {"kicking": 0.8}}]}
-
-    {"images": {"9f86d0…": [{"source": …}]}}
-
-Ids number the detections by class in the detector's order, the best score first.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import itertools
-import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, TypeVar
-
-from PIL import Image
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from typing import TypeVar
 
 from scenewright.agents.parsers.tagging import is_animate
-from scenewright.core.error_text import error_text
-from scenewright.core.images import hash_of_image
-from scenewright.core.ports.vision import Box, ExtractionError, PairScores, Thing
+from scenewright.core.ports.vision import Box
 from scenewright.core.questions import distinguishing_keys, noun_phrase
 from scenewright.core.scene import Attributes, SceneGraph, SceneObject
-from scenewright.core.validation import first_problem
 
 MOST_PAIRS = 60
 """Most pairs that are looked at, the nearest first."""
@@ -55,7 +34,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Boxed:
+class PlacedObject:
     """An object and its place."""
 
     id: str
@@ -67,7 +46,7 @@ class Boxed:
     attributes: tuple[tuple[str, str], ...] = ()
     """(key, value) of what is known of it: what two things of one class are told apart by."""
 
-    def scaled(self, factor: float) -> Boxed:
+    def scaled(self, factor: float) -> PlacedObject:
         """Return the same in a picture ``factor`` times as large."""
         left, top, right, bottom = self.box
         return replace(self, box=(left * factor, top * factor, right * factor, bottom * factor))
@@ -83,14 +62,20 @@ class Boxed:
         return (self.box[2] - self.box[0]) * (self.box[3] - self.box[1])
 
 
-def nearest_pairs(things: Iterable[Boxed], most: int = MOST_PAIRS) -> list[tuple[Boxed, Boxed]]:
+def nearest_pairs(
+    things: Iterable[PlacedObject], most: int = MOST_PAIRS
+) -> list[tuple[PlacedObject, PlacedObject]]:
     """Unordered pairs of things that words can tell apart, the nearest first, at most ``most``."""
-    pairs = [(a, b) for a, b in itertools.combinations(things, 2) if phrases(a, b) is not None]
+    pairs = [
+        (a, b)
+        for a, b in itertools.combinations(things, 2)
+        if distinguishing_phrases(a, b) is not None
+    ]
     pairs.sort(key=lambda pair: math.dist(pair[0].center, pair[1].center))
     return pairs[:most]
 
 
-def phrases(a: Boxed, b: Boxed) -> tuple[str, str] | None:
+def distinguishing_phrases(a: PlacedObject, b: PlacedObject) -> tuple[str, str] | None:
     """Return how a question that shows no other things of their classes calls two things.
 
     By class, and by the fewest attributes where the class is one. None if nothing tells them apart.
@@ -108,7 +93,9 @@ def phrases(a: Boxed, b: Boxed) -> tuple[str, str] | None:
     return noun_phrase(first, keys[0]), noun_phrase(second, keys[1])
 
 
-def contacts(source: Boxed, target: Boxed, side: int, touch: float = TOUCH) -> tuple[str, ...]:
+def contacts(
+    source: PlacedObject, target: PlacedObject, side: int, touch: float = TOUCH
+) -> tuple[str, ...]:
     """Contact predicates that the boxes allow from ``source`` to ``target``, the likeliest first.
 
     ``side`` is the picture's longer one, in pixels, and ``touch`` the share of it that may lie
@@ -117,7 +104,7 @@ def contacts(source: Boxed, target: Boxed, side: int, touch: float = TOUCH) -> t
     across, down = gap(source.box, target.box, 0), gap(source.box, target.box, 1)
     if max(across, down) > touch * side:
         return ()
-    inner = shared(source.box, target.box)
+    inner = shared_area(source.box, target.box)
     lined = -across >= _OVERLAP * min(_length(source.box, 0), _length(target.box, 0))
     higher = source.center[1] < target.center[1]
     found: list[str] = []
@@ -137,7 +124,7 @@ def contacts(source: Boxed, target: Boxed, side: int, touch: float = TOUCH) -> t
     return tuple(found)
 
 
-def directions(a: Boxed, b: Boxed) -> tuple[str, ...]:
+def directions(a: PlacedObject, b: PlacedObject) -> tuple[str, ...]:
     """Return the two directions that the middles allow, and the opposite of the clearer one.
 
     In an order that hangs on the ids alone.
@@ -150,7 +137,7 @@ def directions(a: Boxed, b: Boxed) -> tuple[str, ...]:
     return _turned(options, a, b)
 
 
-def clear_directions(a: Boxed, b: Boxed) -> tuple[str, ...]:
+def clear_directions(a: PlacedObject, b: PlacedObject) -> tuple[str, ...]:
     """Return the direction that the middles tell clearer, and two that they rule out.
 
     Of a pair that stands diagonally the other one would be a second right option. In an order that
@@ -163,7 +150,9 @@ def clear_directions(a: Boxed, b: Boxed) -> tuple[str, ...]:
     return _turned((*clear, vague[1]), a, b)
 
 
-def contact_options(source: Boxed, target: Boxed, wanted: Sequence[str]) -> list[tuple[str, ...]]:
+def contact_options(
+    source: PlacedObject, target: PlacedObject, wanted: Sequence[str]
+) -> list[tuple[str, ...]]:
     """Return the options of the questions that ask for the contacts ``wanted``.
 
     Up to :data:`MOST_CONTACTS` each, filled up with directions to :data:`OPTIONS`.
@@ -175,14 +164,18 @@ def contact_options(source: Boxed, target: Boxed, wanted: Sequence[str]) -> list
     return found
 
 
-def rivals_of_pair(source: Boxed, target: Boxed, things: Iterable[Boxed]) -> frozenset[str]:
-    """Ids of what the words of a question about the pair could mean as well."""
+def rivals_of_pair(
+    source: PlacedObject, target: PlacedObject, things: Iterable[PlacedObject]
+) -> frozenset[str]:
+    """Return the ids of other things that the words of a question about the pair could mean."""
     names, ids = {source.name, target.name}, {source.id, target.id}
     return frozenset(o.id for o in things if o.name in names and o.id not in ids)
 
 
 def by_rivals(
-    asked: Sequence[T], ends: Sequence[tuple[Boxed, Boxed]], things: Sequence[Boxed]
+    asked: Sequence[T],
+    ends: Sequence[tuple[PlacedObject, PlacedObject]],
+    things: Sequence[PlacedObject],
 ) -> dict[frozenset[str], list[T]]:
     """Return ``asked`` by the ids that must be hidden.
 
@@ -200,140 +193,27 @@ def gap(a: Box, b: Box, axis: int) -> float:
     return max(a[axis], b[axis]) - min(a[axis + 2], b[axis + 2])
 
 
-def shared(a: Box, b: Box) -> float:
-    """Square pixels that two boxes have in common."""
+def shared_area(a: Box, b: Box) -> float:
+    """Return the square pixels that two boxes have in common."""
     return max(0.0, -gap(a, b, 0)) * max(0.0, -gap(a, b, 1))
 
 
-def joint(boxes: Iterable[Box]) -> Box:
+def joint_box(boxes: Iterable[Box]) -> Box:
     """Return the smallest box around all of ``boxes``, of which there is one or more."""
     lefts, tops, rights, bottoms = zip(*boxes, strict=True)
     return min(lefts), min(tops), max(rights), max(bottoms)
 
 
-def padded(box: Box, share: float) -> Box:
+def pad_box(box: Box, share: float) -> Box:
     """``box`` with ``share`` of its width and height more on each side."""
     across, down = share * _length(box, 0), share * _length(box, 1)
     return box[0] - across, box[1] - down, box[2] + across, box[3] + down
 
 
-def _turned(options: Sequence[str], a: Boxed, b: Boxed) -> tuple[str, ...]:
+def _turned(options: Sequence[str], a: PlacedObject, b: PlacedObject) -> tuple[str, ...]:
     turn = hashlib.sha256(f"{a.id}\0{b.id}".encode()).digest()[0] % len(options)
     return (*options[turn:], *options[:turn])
 
 
 def _length(box: Box, axis: int) -> float:
     return box[axis + 2] - box[axis]
-
-
-Scores = Callable[[Image.Image, Sequence[Thing]], Sequence[PairScores]]
-"""From a picture and its things to the scores of pairs; a predicate model as one function."""
-
-
-class PairRow(BaseModel):
-    """The scores of one ordered pair in a file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    source: str
-    """Id of the subject."""
-    target: str
-    """Id of the object."""
-    none: float = Field(default=0.0, ge=0.0, le=1.0)
-    """Score of no relation."""
-    predicates: dict[str, float]
-    """Predicate → its score in [0, 1]."""
-
-    @model_validator(mode="after")
-    def _check(self) -> PairRow:
-        wrong = {word: v for word, v in self.predicates.items() if not 0.0 <= v <= 1.0}
-        if wrong:
-            raise ValueError(f"scores must be in [0, 1], not {wrong}")
-        return self
-
-    @property
-    def scores(self) -> PairScores:
-        """The same as scorers give it."""
-        return PairScores(self.source, self.target, self.none, self.predicates)
-
-
-class ScoreFile(BaseModel):
-    """A file of scores: ``pairs`` of any picture, or ``images`` by content hash."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    pairs: tuple[PairRow, ...] | None = None
-    """Of the one picture that the file is about."""
-    images: dict[str, tuple[PairRow, ...]] | None = None
-    """SHA-256 (hex) of the picture's PNG bytes → its pairs."""
-
-    @model_validator(mode="after")
-    def _check(self) -> ScoreFile:
-        if (self.pairs is None) == (self.images is None):
-            raise ValueError('write either "pairs" for one picture or "images" for several')
-        return self
-
-
-@dataclass(frozen=True)
-class ScoreTable:
-    """Implements :class:`~scenewright.core.ports.vision.RelationScorer` by a function."""
-
-    scores: Scores
-    """Gives the scores; called in a thread. What it raises is told as an ``ExtractionError``."""
-    fingerprint: str
-    """Changes whenever a pair could get other scores."""
-
-    @classmethod
-    def load(cls, path: Path) -> ScoreTable:
-        """Return the scores of a file; ``ExtractionError`` names the entry that cannot be used."""
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise ExtractionError(f"{path} cannot be read: {error.strerror or error}") from error
-        try:
-            table = ScoreFile.model_validate(_json(data))
-        except ValidationError as error:
-            raise ExtractionError(f"{path}, {first_problem(error, 'the file')}") from error
-        except ValueError as error:
-            raise ExtractionError(
-                f'{path} is not JSON ({error}): write {{"pairs": [{{"source": "dog.1", "target": '
-                '"ball.1", "none": 0.1, "predicates": {"chasing": 0.8}}]}'
-            ) from error
-        images = table.images
-
-        def found(image: Image.Image, things: Sequence[Thing]) -> list[PairScores]:
-            rows = table.pairs
-            if images is not None:
-                name = hash_of_image(image)
-                rows = images.get(name)
-                if rows is None:
-                    raise ExtractionError(f"{path} has no scores of the picture {name}: add them")
-            return [row.scores for row in rows or ()]
-
-        digest = hashlib.sha256(data).hexdigest()[:12]
-        return cls(found, f"score table@1 {path.name}#{digest}")
-
-    async def score(self, image: Image.Image, things: Sequence[Thing]) -> tuple[PairScores, ...]:
-        """Return the function's scores; ``ExtractionError`` for scores of absent things."""
-        try:
-            found = await asyncio.to_thread(self.scores, image, things)
-        except ExtractionError:
-            raise
-        except Exception as error:
-            raise ExtractionError(f"no scores: {error_text(error)}") from error
-        known = {one.id for one in things}
-        for pair in found:
-            foreign = {pair.source, pair.target} - known
-            if foreign:
-                raise ExtractionError(
-                    f"the scores name {sorted(foreign)[0]!r}, which was not detected: there are "
-                    f"{', '.join(sorted(known)[:12]) or 'no objects'}"
-                )
-        return tuple(found)
-
-
-def _json(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error

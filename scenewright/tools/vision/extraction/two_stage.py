@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
@@ -34,23 +34,31 @@ from scenewright.core.ports.vision import (
 )
 from scenewright.core.scene import MAX_OBJECTS, SceneError, clean_name
 from scenewright.core.vocabulary import EXCLUSIVE
+from scenewright.tools.digests import short_digest
+from scenewright.tools.vision.concurrency import map_bounded
+from scenewright.tools.vision.detection.masks import data_of_detection, detection_of
 from scenewright.tools.vision.extraction.building import (
-    Merged,
+    MergedDetections,
     MergeRule,
     Thresholds,
     above_thresholds,
-    built,
-    joined,
-    merged,
+    build_extraction,
+    merge_detections,
+    merge_scores,
     without_rivals,
 )
-from scenewright.tools.vision.extraction.judged_parser import digest
-from scenewright.tools.vision.extraction.one_stage import PartialResults
+from scenewright.tools.vision.extraction.partial_results import (
+    DETECTIONS,
+    PartialResults,
+    attributes_part,
+    check_part,
+    scores_part,
+)
 
 Keys = Callable[[str], Sequence[str]]
 """From a class label to the attribute keys that are asked for."""
 Scored = Literal["things", "instances"]
-"""What the scorer of relations is given: what is left after merging, or every instance, as a
+"""Input of the scorer of relations: what is left after merging, or every instance, as a
 trained one wants; the scores of instances are joined where these were merged."""
 
 
@@ -83,11 +91,11 @@ class TwoStageExtractor:
     most: int = 100
     """Most detections that are kept, by score."""
     merging: MergeRule | None = field(default_factory=MergeRule)
-    """How crowds of one class become one node; none: they do not."""
+    """Rule by which crowds of one class become one node; None: none does."""
     scored: Scored = "things"
-    """What the scorer is given."""
+    """Input of the scorer."""
     thresholds: Thresholds = field(default_factory=Thresholds)
-    """What a relation must reach."""
+    """Thresholds of relations."""
     exclusive: frozenset[str] = EXCLUSIVE
     """Predicates that one subject alone can have toward an object."""
     attributes_first: bool = False
@@ -98,7 +106,7 @@ class TwoStageExtractor:
     owns_detector: bool = True
     """Whether :meth:`aclose` closes the detector; one that others use stays open."""
     id: str = "two-stage"
-    """How tables call it."""
+    """Name in tables."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -122,7 +130,7 @@ class TwoStageExtractor:
             self.attributes_first,
         ]
         models = [None if part is None else part.fingerprint for part in parts]
-        return f"two-stage@2#{digest(self.detector.fingerprint, models, rules)}"
+        return f"two-stage@2#{short_digest(self.detector.fingerprint, models, rules)}"
 
     @property
     def judges(self) -> tuple[Judge, ...]:
@@ -170,17 +178,29 @@ class TwoStageExtractor:
         picture = await asyncio.to_thread(to_rgb, image)
         # The detector gets the image as it was given: recorded ones know it by its file's name.
         found, dropped, unread = await self._detected(image, known)
-        things = merged(found, self.merging)
+        things = merge_detections(found, self.merging)
         dropped += things.told
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(self._attributes(picture, things.things, known))
             if self.attributes_first:
-                things = _with_attributes(things, (await reading)[0])
+                read = (await reading)[0]
+                described = [replace(t, attributes=read.get(t.id, ())) for t in things.things]
+                things = replace(things, things=tuple(described))
             scoring = group.create_task(self._scores(picture, found, things, known))
         attributes, unseen, lost = reading.result()
         scores, unscored = scoring.result()
         ids = {one.id for one in things.things}
-        candidates, below = _passed(scores, self.thresholds, ids)
+        candidates: list[Candidate] = []
+        below: list[Dropped] = []
+        for pair in scores:
+            if not {pair.source, pair.target} <= ids:
+                # A pair of unknown ids costs itself.
+                what = f"{pair.source} and {pair.target}"
+                below.append(Dropped(what, "relations", "the scores name what was not detected"))
+                continue
+            some, gone = above_thresholds([pair], self.thresholds)
+            candidates += some
+            below += gone
         if self.attributes_first:
             unscored += _untold(things.things, lost, scores)
         sure, refused, unsure = await self._verified(picture, things.things, candidates, known)
@@ -188,7 +208,7 @@ class TwoStageExtractor:
         dropped += [*unseen, *below, *refused, *rivals]
         unread += [*lost, *unscored, *unsure]
         said = {one.relation: check for one, check in sure}
-        made = built(things.things, attributes, kept, said, dropped, unread)
+        made = build_extraction(things.things, attributes, kept, said, dropped, unread)
         return made if made.complete else replace(made, answered=known.data)
 
     async def aclose(self) -> None:
@@ -199,7 +219,7 @@ class TwoStageExtractor:
     async def _detected(
         self, image: Image.Image, known: PartialResults
     ) -> tuple[list[Detection], list[Dropped], list[Unread]]:
-        before = known.detections()
+        before = known.get(DETECTIONS, lambda **row: detection_of(row))
         try:
             found = await self.detector.detect(image, self.labels) if before is None else before
         except (ImageError, asyncio.CancelledError):
@@ -226,7 +246,7 @@ class TwoStageExtractor:
             else:
                 kept.append(one if one.name == name else replace(one, name=name))
         if not unread:
-            known.keep_detections(found)
+            known.data[DETECTIONS] = [data_of_detection(one) for one in found]
         return kept, dropped, unread
 
     async def _attributes(
@@ -235,34 +255,31 @@ class TwoStageExtractor:
         reader = self.reader
         if reader is None:
             return {}, [], []
-        turn = asyncio.Semaphore(self.concurrent)
 
-        async def read(thing: Thing) -> tuple[ReadAttribute | Unread, ...]:
+        async def read(thing: Thing) -> Sequence[ReadAttribute | Unread]:
             keys = tuple(self.keys(thing.detection.name))
             if not keys:
                 return ()
-            before = known.attributes(thing.id)
+            part = attributes_part(thing.id)
+            before = known.get(part, ReadAttribute)
             if before is not None:
                 return before
-            async with turn:
-                try:
-                    read = await reader.read(image, thing, keys, things)
-                    given = tuple(_usable(one, thing.id) for one in read)
-                    known.keep_attributes(thing.id, given)
-                    return given
-                except Exception as error:
-                    # What cannot be read of one thing must not cost the others.
-                    return (Unread("attributes", error_text(error), (thing.id,), keys),)
+            try:
+                fresh = await reader.read(image, thing, keys, things)
+                results = [_in_scene_words(one, thing.id) for one in fresh]
+                known.keep(part, results)
+                return results
+            except Exception as error:
+                # What cannot be read of one thing must not cost the others.
+                return (Unread("attributes", error_text(error), (thing.id,), keys),)
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(read(thing)) for thing in things]
         found: dict[str, tuple[ReadAttribute, ...]] = {}
         dropped: list[Dropped] = []
         unread: list[Unread] = []
-        for thing, task in zip(things, tasks, strict=True):
-            given = task.result()
-            found[thing.id] = tuple(one for one in given if isinstance(one, ReadAttribute))
-            lost = [one for one in given if isinstance(one, Unread)]
+        every = await map_bounded(read, things, self.concurrent)
+        for thing, results in zip(things, every, strict=True):
+            found[thing.id] = tuple(one for one in results if isinstance(one, ReadAttribute))
+            lost = [one for one in results if isinstance(one, Unread)]
             told = {one.key for one in found[thing.id]} | {w for one in lost for w in one.words}
             unread += lost
             dropped += [
@@ -273,25 +290,33 @@ class TwoStageExtractor:
         return found, dropped, unread
 
     async def _scores(
-        self, image: Image.Image, found: Sequence[Detection], things: Merged, known: PartialResults
+        self,
+        image: Image.Image,
+        found: Sequence[Detection],
+        things: MergedDetections,
+        known: PartialResults,
     ) -> tuple[list[PairScores], list[Unread]]:
         if self.scorer is None or len(things.things) < 2:
             return [], []
-        alone = things.things if self.scored == "things" else merged(found, None).things
+        alone = things.things if self.scored == "things" else merge_detections(found, None).things
         try:
-            given: Sequence[PairScores | Unread] | None = known.scores(alone)
-            if given is None:
+            results: Sequence[PairScores | Unread] | None
+            results = known.get(scores_part(alone), PairScores)
+            if results is None:
                 fresh = await self.scorer.score(image, alone)
-                given = [_in_range(one) for one in fresh]
-                known.keep_scores(alone, given)
-            scores, lost = _parted(given)
+                results = [_in_range(one) for one in fresh]
+                known.keep(scores_part(alone), results)
+            scores = [one for one in results if isinstance(one, PairScores)]
+            lost = [one for one in results if isinstance(one, Unread)]
             if self.scored == "things":
                 return scores, lost
             owner = dict(zip((one.id for one in alone), things.owner, strict=True))
             ends = [tuple(owner[id_] for id_ in one.objects) for one in lost]
             unread = [replace(one, objects=end) for one, end in zip(lost, ends, strict=True)]
             # Relations within a thing are none.
-            return joined(scores, owner), [one for one in unread if len(set(one.objects)) != 1]
+            return merge_scores(scores, owner), [
+                one for one in unread if len(set(one.objects)) != 1
+            ]
         except Exception as error:
             # The objects and what was read of them stand without relations.
             return [], [Unread("relations", error_text(error))]
@@ -306,8 +331,9 @@ class TwoStageExtractor:
         if self.verifier is None or not candidates:
             return [(one, None) for one in candidates], [], []
         by_id: Mapping[str, Thing] = {one.id: one for one in things}
-        before = [known.check(things, one.relation) for one in candidates]
-        asked = [one for one, said in zip(candidates, before, strict=True) if said is None]
+        parts = [check_part(things, one.relation) for one in candidates]
+        before = [known.get(part, Verification) for part in parts]
+        asked = [one for one, checks in zip(candidates, before, strict=True) if checks is None]
         try:
             fresh = await self.verifier.verify(image, by_id, asked) if asked else ()
             if len(fresh) != len(asked):
@@ -315,10 +341,11 @@ class TwoStageExtractor:
         except Exception as error:
             lost = Verification(None, reason=error_text(error), failed=True)
             fresh = (lost,) * len(asked)
-        for one, check in zip(asked, fresh, strict=True):
-            known.keep_check(things, one.relation, check)
         rest = iter(fresh)
-        checks = [next(rest) if said is None else said for said in before]
+        checks = [next(rest) if stored is None else stored[0] for stored in before]
+        for part, check in zip(parts, checks, strict=True):
+            if not check.failed:
+                known.data[part] = asdict(check)
         kept: list[tuple[Candidate, Verification | None]] = []
         dropped: list[Dropped] = []
         unread: list[Unread] = []
@@ -338,16 +365,6 @@ class TwoStageExtractor:
                 reason = f"it could not be confirmed: {check.reason or 'no answer'}"
             dropped.append(Dropped(str(one.relation), "verification", reason))
         return kept, dropped, unread
-
-
-def _with_attributes(found: Merged, read: Mapping[str, tuple[ReadAttribute, ...]]) -> Merged:
-    things = tuple(replace(one, attributes=read.get(one.id, ())) for one in found.things)
-    return replace(found, things=things)
-
-
-def _parted(given: Sequence[PairScores | Unread]) -> tuple[list[PairScores], list[Unread]]:
-    scores = [one for one in given if isinstance(one, PairScores)]
-    return scores, [one for one in given if isinstance(one, Unread)]
 
 
 def _untold(
@@ -375,7 +392,7 @@ def _untold(
     ]
 
 
-def _usable(read: ReadAttribute | Unread, thing: str) -> ReadAttribute | Unread:
+def _in_scene_words(read: ReadAttribute | Unread, thing: str) -> ReadAttribute | Unread:
     """``read`` in the words of a scene; those that no scene can hold are no answer."""
     if isinstance(read, Unread):
         return read
@@ -395,20 +412,3 @@ def _in_range(scores: PairScores | Unread) -> PairScores | Unread:
     except ExtractionError as error:
         return Unread("relations", str(error), (scores.source, scores.target))
     return scores
-
-
-def _passed(
-    scores: Sequence[PairScores], thresholds: Thresholds, ids: Set[str]
-) -> tuple[list[Candidate], list[Dropped]]:
-    """As :func:`above_thresholds`, pair by pair: one of unknown ``ids`` costs itself."""
-    kept: list[Candidate] = []
-    dropped: list[Dropped] = []
-    for pair in scores:
-        if not {pair.source, pair.target} <= ids:
-            what = f"{pair.source} and {pair.target}"
-            dropped.append(Dropped(what, "relations", "the scores name what was not detected"))
-            continue
-        some, gone = above_thresholds([pair], thresholds)
-        kept += some
-        dropped += gone
-    return kept, dropped

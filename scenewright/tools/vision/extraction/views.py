@@ -3,14 +3,14 @@
 XTC-Bench, Sec. 3.2.3: a *semantic spotlight* (the scene blurred, the thing sharp, a box around it)
 says which one and where, a *detail crop* (the thing alone on grey) shows what it looks like. Sec.
 6.2.1: of a pair the subject stands in a red box and the object in a blue one. Models that never
-learned what a drawn box means are shown the picture :func:`without` the things that could be
+learned what a drawn box means are shown the picture :func:`paint_over` the things that could be
 mistaken for it. All are pure: the given picture stays as it is, the result is RGB.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
@@ -20,7 +20,7 @@ from scenewright.core.images import to_rgb
 from scenewright.core.ports.vision import Box, Detection, ExtractionError, Mask
 
 GREY = (128, 128, 128)
-"""What is around a thing in its detail crop."""
+"""Colour around a thing in its detail crop."""
 RED = (255, 0, 0)
 """The box of a subject, and of the thing in a spotlight."""
 BLUE = (0, 0, 255)
@@ -49,13 +49,7 @@ def spotlight(image: Image.Image, thing: Detection) -> Image.Image:
     radius = max(2.0, _BLUR * max(shown.size))
     blurred = shown.filter(ImageFilter.GaussianBlur(radius))
     blurred.paste(shown, (0, 0), _sheet(_pixels(thing, shown.size)))
-    width = line_width(shown.size)
-    _frame(
-        ImageDraw.Draw(blurred),
-        _around(cells_of(thing.box, shown.size), width, shown.size),
-        RED,
-        width,
-    )
+    draw_frame(blurred, cells_of(thing.box, shown.size), RED)
     return blurred
 
 
@@ -88,16 +82,14 @@ def marked_pair(image: Image.Image, subject: Detection, target: Detection) -> Im
     Raises ``ExtractionError`` for a box that is no part of the picture.
     """
     shown = to_rgb(image).copy()
-    width = line_width(shown.size)
-    red = _around(cells_of(subject.box, shown.size), width, shown.size)
-    blue = _around(cells_of(target.box, shown.size), width, shown.size)
-    pen = ImageDraw.Draw(shown)
-    _frame(pen, red, RED, width)
-    _frame(pen, _beside(blue, red, width), BLUE, width)
+    red = draw_frame(shown, cells_of(subject.box, shown.size), RED)
+    draw_frame(shown, cells_of(target.box, shown.size), BLUE, beside=red)
     return shown
 
 
-def without(image: Image.Image, hidden: Sequence[Place], kept: Sequence[Place] = ()) -> Image.Image:
+def paint_over(
+    image: Image.Image, hidden: Sequence[Place], kept: Sequence[Place] = ()
+) -> Image.Image:
     """``image`` with the ``hidden`` things in the colour around them; ``kept`` ones stay whole.
 
     A thing with a mask is hidden and kept by it, anything else by its box. A hidden mask is taken a
@@ -112,7 +104,10 @@ def without(image: Image.Image, hidden: Sequence[Place], kept: Sequence[Place] =
             wider = max(2, round(_MARGIN * max(shown.size)))
             pixels = ndimage.binary_dilation(pixels, np.ones((3, 3)), iterations=wider)
         if pixels.any():
-            found[pixels] = _colour_around(found, pixels)
+            # The median colour of what borders on it, or of all the picture if nothing does.
+            rim = ndimage.binary_dilation(pixels, np.ones((3, 3)), iterations=_RIM) & ~pixels
+            around = found[rim] if rim.any() else found.reshape(-1, found.shape[-1])
+            found[pixels] = np.median(around, axis=0).astype(found.dtype)
     whole = np.asarray(shown)
     for place in kept:
         pixels = _pixels(place, shown.size, strict=False)
@@ -121,7 +116,7 @@ def without(image: Image.Image, hidden: Sequence[Place], kept: Sequence[Place] =
 
 
 def line_width(size: tuple[int, int]) -> int:
-    """Pixels of a drawn line in a picture of ``size`` (width, height)."""
+    """Return the pixels of a drawn line in a picture of ``size`` (width, height)."""
     return max(1, round(_LINE * max(size)))
 
 
@@ -164,49 +159,35 @@ def _sheet(mask: Mask) -> Image.Image:
     return Image.fromarray(mask.astype(np.uint8) * 255)
 
 
-def _colour_around(pixels: np.ndarray, mask: Mask) -> np.ndarray:
-    """Return the median colour of what borders on ``mask``; of all the picture if nothing does."""
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    place = (
-        slice(max(0, rows[0] - _RIM), rows[-1] + _RIM + 1),
-        slice(max(0, columns[0] - _RIM), columns[-1] + _RIM + 1),
+def draw_frame(
+    image: Image.Image,
+    cells: _Cells,
+    color: tuple[int, int, int],
+    *,
+    beside: _Cells | None = None,
+) -> _Cells:
+    """Draw a line around ``cells``, as far as ``image`` reaches, and return its outer edges.
+
+    Each side that would cover one of the frame ``beside`` is moved inwards by a line.
+    """
+    width = line_width(image.size)
+    left, top, right, bottom = frame = (
+        max(0, cells[0] - width),
+        max(0, cells[1] - width),
+        min(image.width, cells[2] + width),
+        min(image.height, cells[3] + width),
     )
-    here = mask[place]
-    rim = ndimage.binary_dilation(here, np.ones((3, 3)), iterations=_RIM) & ~here
-    around = pixels[place][rim] if rim.any() else pixels.reshape(-1, pixels.shape[-1])
-    return np.asarray(np.median(around, axis=0), dtype=pixels.dtype)
-
-
-def _around(cells: _Cells, width: int, size: tuple[int, int]) -> _Cells:
-    """``cells`` with room for a line around them, as far as the picture of ``size`` reaches."""
-    left, top, right, bottom = cells
-    return (
-        max(0, left - width),
-        max(0, top - width),
-        min(size[0], right + width),
-        min(size[1], bottom + width),
-    )
-
-
-def _beside(inner: _Cells, outer: _Cells, width: int) -> _Cells:
-    """``inner`` with each side that would cover one of ``outer`` moved inwards by a line."""
-    left, top, right, bottom = (
-        outer[at] + (width if at < 2 else -width)
-        if abs(inner[at] - outer[at]) < width
-        else inner[at]
-        for at in range(4)
-    )
-    # A thing of a few pixels has no room for two lines.
-    if left >= right:
-        left, right = inner[0], inner[2]
-    if top >= bottom:
-        top, bottom = inner[1], inner[3]
-    return left, top, right, bottom
-
-
-def _frame(
-    pen: ImageDraw.ImageDraw, cells: Iterable[int], color: tuple[int, int, int], width: int
-) -> None:
-    left, top, right, bottom = cells
+    if beside is not None:
+        left, top, right, bottom = (
+            other + (width if at < 2 else -width) if abs(own - other) < width else own
+            for at, (own, other) in enumerate(zip(frame, beside, strict=True))
+        )
+        # A thing of a few pixels has no room for two lines.
+        if left >= right:
+            left, right = frame[0], frame[2]
+        if top >= bottom:
+            top, bottom = frame[1], frame[3]
     width = max(1, min(width, (right - left) // 2, (bottom - top) // 2))
+    pen = ImageDraw.Draw(image)
     pen.rectangle((left, top, right - 1, bottom - 1), outline=color, width=width)
+    return left, top, right, bottom

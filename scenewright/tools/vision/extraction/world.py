@@ -32,7 +32,6 @@ from scenewright.core.ports.vision import ExtractionError
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.scene import clean_name
 from scenewright.core.validation import first_problem
-from scenewright.tools.vision.extraction.judged_parser import Vocabulary
 
 _EXAMPLE = 'kinds = ["person", "ball"], predicates = ["left of"], [attributes] color = ["red"]'
 
@@ -60,7 +59,7 @@ class Possible(BaseModel):
     """Classes of the object; none: any."""
 
     def allows(self, subject: str, target: str) -> bool:
-        """Whether it can hold between these classes."""
+        """Return whether it can hold between these classes."""
         return (self.subjects is None or subject in self.subjects) and (
             self.targets is None or target in self.targets
         )
@@ -78,9 +77,9 @@ class World(BaseModel):
     predicates: Words = ()
     """Of the relations."""
     possible: tuple[Possible, ...] = ()
-    """What can be between whom."""
+    """Classes between which predicates can hold."""
     options: str = DEFAULT
-    """Where the wrong options of questions about relations come from: a name or file of
+    """Source of wrong options in questions about relations: a name or file of
     :func:`~scenewright.core.predicate_statistics.load_predicates`."""
 
     @model_validator(mode="after")
@@ -101,21 +100,11 @@ class World(BaseModel):
         return found
 
     def can_hold(self, subject: str, predicate: str, target: str) -> bool:
-        """Whether ``predicate`` can be between two classes."""
+        """Return whether ``predicate`` can be between two classes."""
         if predicate not in self.predicates:
             return False
         rules = self._rules.get(predicate)
         return rules is None or any(rule.allows(subject, target) for rule in rules)
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """Return the vocabulary for the judged parser.
-
-        See :class:`~scenewright.tools.vision.extraction.judged_parser.JudgedPictureParser`.
-        """
-        return Vocabulary(
-            self.kinds, dict(self.attributes), self.predicates, self.can_hold, self.options
-        )
 
 
 @lru_cache(maxsize=1)

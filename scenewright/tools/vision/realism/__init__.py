@@ -1,1 +1,1 @@
-"""How real the objects of a picture look: object-centric realism (OcR) and who scores it."""
+"""Object-centric realism (OcR): how real the objects of a picture look, and its scorers."""

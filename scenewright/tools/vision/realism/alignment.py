@@ -8,8 +8,6 @@ bounds. A cosine knows no scale of realism: bounds of another model, or
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import os
 import time
 from collections.abc import Sequence
@@ -19,25 +17,22 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 import transformers
-from numpy.typing import NDArray
 from PIL import Image
 from transformers import AutoModel, AutoTokenizer
 
 from scenewright.agents.judges.vlm import digest_folder
 from scenewright.core.ports.vision import PROMPTS, Detection, ObjectRealism, RealismError, on_scale
-from scenewright.providers.device_gate import Stop
-from scenewright.tools.vision.detection.boxes import plain
-from scenewright.tools.vision.local_model import LocalModel, image_processor_of, model_of
-from scenewright.tools.vision.realism.pictures import MARGIN, object_crop
+from scenewright.tools.digests import json_digest
+from scenewright.tools.vision.detection.labels import plain
+from scenewright.tools.vision.local_model import image_processor_of, model_of
+from scenewright.tools.vision.realism.encoders import Array, LocalEncoder
+from scenewright.tools.vision.realism.object_views import MARGIN, crops_of
 
-Array = NDArray[np.float32]
 Bounds = tuple[float, float]
 CLIP_BOUNDS: Bounds = (0.15, 0.35)
 """Cosines that are 1 and 5 for CLIP, whose fitting pairs seldom lie outside; ours."""
 BLIP_BOUNDS: Bounds = (0.1, 0.5)
 """The same for BLIP, trained harder on captions; ours."""
-BATCH = 32
-"""Pictures in one pass."""
 
 
 class Encoder(Protocol):
@@ -45,7 +40,7 @@ class Encoder(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         ...
 
     @property
@@ -54,7 +49,7 @@ class Encoder(Protocol):
         ...
 
     async def likeness(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Array:
-        """Cosine of each picture with each text, (pictures, texts), from -1 to 1.
+        """Return the cosine of each picture with each text, (pictures, texts), from -1 to 1.
 
         Raises ``RealismError`` if the model cannot be loaded or fails.
         """
@@ -69,7 +64,7 @@ class AlignmentScorer:
     """Implements :class:`~scenewright.core.ports.vision.RealismScorer` by an encoder."""
 
     kind = "alignment"
-    """What its id begins with."""
+    """Beginning of its id."""
 
     def __init__(self, encoder: Encoder, bounds: Bounds) -> None:
         """Score by cosines: ``bounds`` are those that become 1 and 5, the limits of the scale.
@@ -90,18 +85,12 @@ class AlignmentScorer:
     def fingerprint(self) -> str:
         """Of the encoder, the texts, the crops and the bounds."""
         parts = [self._encoder.fingerprint, PROMPTS, MARGIN, self._bounds]
-        digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+        digest = json_digest(*parts)[:12]
         return f"{self.kind} realism@1 {self._encoder.name}#{digest}"
 
     async def score(self, image: Image.Image, objects: Sequence[Detection]) -> list[ObjectRealism]:
         """As the port says; all objects of one category are one question to the model."""
-        found: list[ObjectRealism | None] = [None] * len(objects)
-        crops: dict[int, Image.Image] = {}
-        for at, item in enumerate(objects):
-            try:
-                crops[at] = await asyncio.to_thread(object_crop, image, item.box)
-            except ValueError as error:
-                found[at] = ObjectRealism(None, None, reason=str(error))
+        crops, found = await asyncio.to_thread(crops_of, image, objects)
         groups: dict[str, list[int]] = {}
         for at in crops:
             groups.setdefault(plain(objects[at].name), []).append(at)
@@ -112,7 +101,7 @@ class AlignmentScorer:
             seconds = (time.perf_counter() - started) / len(members)
             for at, row in zip(members, cosines, strict=True):
                 found[at] = self._read(row, seconds)
-        return [one for one in found if one is not None]
+        return [found[at] for at in range(len(objects))]
 
     def _read(self, row: Array, seconds: float) -> ObjectRealism:
         if not np.isfinite(row).all():
@@ -133,19 +122,13 @@ class ClipScorer(AlignmentScorer):
     kind = "clip"
 
     def __init__(
-        self,
-        model: str | os.PathLike[str],
-        *,
-        name: str | None = None,
-        bounds: Bounds = CLIP_BOUNDS,
-        device: str = "auto",
-        batch: int = BATCH,
+        self, model: str | os.PathLike[str], *, bounds: Bounds = CLIP_BOUNDS, **options: Any
     ) -> None:
-        """``model``: a folder in transformers layout, or a fetched hub repository ``owner/name``.
+        """Score by ``model``, with ``options`` of :class:`ClipEncoder`.
 
         Raises ``RealismError`` if it is not on this machine.
         """
-        super().__init__(ClipEncoder(model, name=name, device=device, batch=batch), bounds)
+        super().__init__(ClipEncoder(model, **options), bounds)
 
 
 class BlipMatchScorer(AlignmentScorer):
@@ -153,77 +136,46 @@ class BlipMatchScorer(AlignmentScorer):
 
     kind = "blip"
 
-    def __init__(
-        self,
-        model: str | os.PathLike[str],
-        *,
-        name: str | None = None,
-    ) -> None:
-        """As :class:`ClipScorer`."""
-        from scenewright.tools.vision.realism.olip import BlipEncoder
+    def __init__(self, model: str | os.PathLike[str], **options: Any) -> None:
+        """Score by ``model``, with ``options`` of its encoder; raises as :class:`ClipScorer`."""
+        from scenewright.tools.vision.realism.blip import BlipEncoder
 
-        super().__init__(BlipEncoder(model, name=name), BLIP_BOUNDS)
+        super().__init__(BlipEncoder(model, **options), BLIP_BOUNDS)
 
 
-class ClipEncoder(LocalModel):
-    """Implements :class:`Encoder`."""
+class ClipEncoder(LocalEncoder):
+    """A CLIP, or a kin of it such as SigLIP."""
 
-    error = RealismError
     loaded_as = "a CLIP"
-
-    def __init__(
-        self,
-        model: str | os.PathLike[str],
-        *,
-        name: str | None = None,
-        device: str = "auto",
-        batch: int = BATCH,
-    ) -> None:
-        """As :class:`ClipScorer`."""
-        if batch < 1:
-            raise RealismError(f"batch {batch}: use at least 1")
-        super().__init__(model, name=name, device=device, thread="clip")
-        self._batch = batch
-        self._model: Any = None
-        self._processor: Any = None
-        self._tokenizer: Any = None
+    thread = "clip"
+    _model: Any = None
+    _processor: Any = None
+    _tokenizer: Any = None
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of files, library versions and the device."""
-        parts = [digest_folder(self.folder), transformers.__version__, torch.__version__]
-        return hashlib.sha256(json.dumps([*parts, self._device, 1]).encode()).hexdigest()
+        versions = transformers.__version__, torch.__version__
+        return json_digest(digest_folder(self.folder), *versions, self._device, 1)
 
-    async def likeness(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Array:
-        """As the port says; texts longer than the model's room are cut."""
-        self._check_open()
-        if not images or not texts:
-            return np.zeros((len(images), len(texts)), np.float32)
-        return await self._run(lambda stop: self._compared(images, texts, stop))
+    def encode_pictures(self, images: Sequence[Image.Image]) -> torch.Tensor:
+        """Return the projections of ``images``."""
+        shown = self._processor(images=list(images), return_tensors="pt")["pixel_values"]
+        return _pooled(self._model.get_image_features(pixel_values=shown.to(self._model.device)))
 
-    def _compared(self, images: Sequence[Image.Image], texts: Sequence[str], stop: Stop) -> Array:
-        """Run in the thread, as what follows."""
-        self._make_ready(stop)
+    def encode_texts(self, texts: Sequence[str]) -> torch.Tensor:
+        """Return the projections of ``texts``."""
         model = self._model
         # SigLIP learned with texts filled up to their full length.
         fill = "max_length" if model.config.model_type.startswith("siglip") else "longest"
         room = int(model.config.text_config.max_position_embeddings)
-        rows = []
-        with self._turn(stop, f"{len(texts)} texts on {self._device}"):
-            read = self._tokenizer(
-                list(texts), padding=fill, truncation=True, max_length=room, return_tensors="pt"
-            )
-            words = _unit(model.get_text_features(**read.to(model.device)))
-        for start in range(0, len(images), self._batch):
-            some = list(images[start : start + self._batch])
-            with self._turn(stop, f"{len(some)} pictures on {self._device}"):
-                shown = self._processor(images=some, return_tensors="pt")["pixel_values"]
-                looks = _unit(model.get_image_features(pixel_values=shown.to(model.device)))
-                rows.append((looks @ words.T).cpu().numpy())
-        found: Array = np.concatenate(rows).astype(np.float32)
-        return found
+        read = self._tokenizer(
+            list(texts), padding=fill, truncation=True, max_length=room, return_tensors="pt"
+        )
+        return _pooled(model.get_text_features(**read.to(model.device)))
 
-    def _open(self, device: torch.device) -> None:
+    def open_model(self, device: torch.device) -> None:
+        """Load the model, its processor and its tokenizer."""
         self._model = model_of(AutoModel, self.folder, device)
         if not hasattr(self._model, "get_text_features"):
             raise RealismError(
@@ -232,11 +184,12 @@ class ClipEncoder(LocalModel):
         self._processor = image_processor_of(self.folder)
         self._tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
 
-    def _free(self) -> None:
+    def free_model(self) -> None:
+        """Let go of them."""
         self._model = self._processor = self._tokenizer = None
 
 
-def _unit(output: Any) -> torch.Tensor:
+def _pooled(output: Any) -> torch.Tensor:
     # Newer versions of transformers hand the projection over as the pooled output.
-    found: torch.Tensor = getattr(output, "pooler_output", output)
-    return torch.nn.functional.normalize(found.float(), dim=-1)
+    pooled: torch.Tensor = getattr(output, "pooler_output", output)
+    return pooled

@@ -21,7 +21,7 @@ from PIL import Image
 
 from scenewright.core.images import ImageError, load_image
 from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError, RealismScorer
-from scenewright.tools.vision.realism.vlm import Example, Examples
+from scenewright.tools.vision.realism.examples import Example, Examples
 
 Aspect = Literal["shape", "texture", "joint"]
 ASPECTS: tuple[Aspect, ...] = ("shape", "texture", "joint")

@@ -7,8 +7,6 @@ score an object so. :class:`VqaScorer` asks in the form of VQAScore instead.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -16,18 +14,20 @@ from PIL import Image
 
 from scenewright.agents.panel.panel import Panel
 from scenewright.core.error_text import error_text
-from scenewright.core.facts import Answer, Fact, Verdict
+from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import hash_of_image
 from scenewright.core.ports.judge import Judge
 from scenewright.core.ports.vision import PROMPTS, Detection, ObjectRealism, RealismError, on_scale
 from scenewright.core.questions import realism_facts_of
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.providers import AnswerStore, ask
-from scenewright.tools.vision.detection.boxes import plain
-from scenewright.tools.vision.realism.pictures import LEAST_SIDE, VIEW_WORDS, View, view_of
+from scenewright.tools.digests import short_digest
+from scenewright.tools.vision.concurrency import map_bounded
+from scenewright.tools.vision.detection.labels import plain
+from scenewright.tools.vision.realism.object_views import LEAST_SIDE, VIEW_WORDS, View, view_of
 
 ORIGIN = "realism"
-"""Who paid for the answers, in the store."""
+"""Origin of the answers in the store."""
 _CONCURRENT = 8
 """Objects asked about at once."""
 _JOINT = "joint"
@@ -90,7 +90,9 @@ class JudgeScorer:
     """
 
     kind = "judge"
-    """What its id begins with."""
+    """Beginning of its id."""
+    facts_of = staticmethod(object_facts)
+    """From a category to the questions about an object of it."""
 
     def __init__(self, judges: Sequence[Judge], *, view: View = "crop") -> None:
         """``view``: see :data:`~.marking.View`. Raises ``RealismError`` without judges."""
@@ -109,7 +111,7 @@ class JudgeScorer:
     @cached_property
     def fingerprint(self) -> str:
         """Of the judges, the panel, the questions and the view."""
-        questions = [fact.question for fact in self._facts("thing")]
+        questions = [fact.question for fact in self.facts_of("thing")]
         parts = [
             [judge.fingerprint for judge in self._judges],
             [self._panel.aggregation, self._panel.quorum, self._panel.threshold],
@@ -118,35 +120,27 @@ class JudgeScorer:
             questions,
             [self._view, LEAST_SIDE, VIEW_WORDS[self._view]],
         ]
-        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
-        return f"{self.kind} realism@1 {self.id}#{digest}"
-
-    def _facts(self, category: str) -> tuple[Fact, ...]:
-        return object_facts(category)
+        return f"{self.kind} realism@1 {self.id}#{short_digest(*parts)}"
 
     async def score(self, image: Image.Image, objects: Sequence[Detection]) -> list[ObjectRealism]:
         """As the port says; an object is one call of each judge."""
-        turn = asyncio.Semaphore(_CONCURRENT)
 
-        async def one(item: Detection) -> ObjectRealism:
-            async with turn:
-                try:
-                    return await self._scored(image, item)
-                except Exception as error:
-                    # What goes wrong with one object costs the others nothing.
-                    return ObjectRealism(None, None, reason=error_text(error))
+        async def score_one(item: Detection) -> ObjectRealism:
+            try:
+                return await self._score_one(image, item)
+            except Exception as error:
+                # What goes wrong with one object costs the others nothing.
+                return ObjectRealism(None, None, reason=error_text(error))
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(item)) for item in objects]
-        return [task.result() for task in tasks]
+        return await map_bounded(score_one, objects, _CONCURRENT)
 
     async def aclose(self) -> None:
         """Close the judges."""
         for judge in self._judges:
             await judge.aclose()
 
-    async def _scored(self, image: Image.Image, item: Detection) -> ObjectRealism:
-        facts = self._facts(plain(item.name) or item.name)
+    async def _score_one(self, image: Image.Image, item: Detection) -> ObjectRealism:
+        facts = self.facts_of(plain(item.name) or item.name)
         view = await asyncio.to_thread(view_of, image, item.box, self._view)
         image_hash = await asyncio.to_thread(hash_of_image, view)
 
@@ -164,18 +158,21 @@ class JudgeScorer:
         given = {judge.id: task.result() for judge, task in zip(self._judges, tasks, strict=True)}
         verdicts = self._panel.verdicts(facts, given)
         answers = [answer for said in given.values() for answer in said]
-        scores = [_score(verdict) for verdict in verdicts]
-        lost = [
-            f"{fact.key}: {_why(fact, verdict, answers)}"
-            for fact, verdict, score in zip(facts, verdicts, scores, strict=True)
-            if score is None
-        ]
+        scores: list[float | None] = []
+        missing: list[str] = []
+        for fact, verdict in zip(facts, verdicts, strict=True):
+            if verdict.state in ("yes", "no") and verdict.probability is not None:
+                scores.append(on_scale(verdict.probability))
+                continue
+            scores.append(None)
+            reasons = [one.reason for one in answers if one.fact_id == fact.id and one.reason]
+            missing.append(f"{fact.key}: {[*reasons, verdict.reason or 'no probability'][0]}")
         shape, texture, joint = scores
         return ObjectRealism(
             shape,
             texture,
             joint,
-            reason="; ".join(lost),
+            reason="; ".join(missing),
             tokens_in=sum(answer.tokens_in for answer in answers),
             tokens_out=sum(answer.tokens_out for answer in answers),
             usd=sum(answer.usd for answer in answers),
@@ -190,6 +187,7 @@ class VqaScorer(JudgeScorer):
     """
 
     kind = "vqa"
+    facts_of = staticmethod(figure_facts)
 
     def __init__(self, judge: Judge, *, view: View = "crop") -> None:
         """As :class:`JudgeScorer`.
@@ -204,17 +202,3 @@ class VqaScorer(JudgeScorer):
                 "models"
             )
         super().__init__([judge], view=view)
-
-    def _facts(self, category: str) -> tuple[Fact, ...]:
-        return figure_facts(category)
-
-
-def _score(verdict: Verdict) -> float | None:
-    if verdict.state in ("yes", "no") and verdict.probability is not None:
-        return on_scale(verdict.probability)
-    return None
-
-
-def _why(fact: Fact, verdict: Verdict, answers: Sequence[Answer]) -> str:
-    said = [one.reason for one in answers if one.fact_id == fact.id and one.reason]
-    return said[0] if said else verdict.reason or "no probability"

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from scenewright.core.flushing import flush, replacing
 from scenewright.core.ports.vision import RealismError
 from scenewright.core.validation import first_problem
 from scenewright.tools.vision.realism.olip import Olip, OlipConfig, olip_of
@@ -25,18 +26,18 @@ WEIGHTS = "model.safetensors"
 SPLIT = "split.json"
 """The pictures of its training by part: :class:`TrainedOn`."""
 REPORT = "report.json"
-"""How it was trained and how good it is; nothing hangs on it."""
+"""Report on training and accuracy; nothing depends on it."""
 
 
 class EncoderReference(BaseModel):
-    """Whose features the heads were trained on."""
+    """The encoder whose features the heads were trained on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str
     """A folder relative to OLIP's own (it begins with a dot), or a repository as OWNER/NAME."""
     digest: str
-    """:attr:`~scenewright.tools.vision.realism.olip.BlipEncoder.digest` of its files."""
+    """:attr:`~scenewright.tools.vision.realism.blip.BlipEncoder.digest` of its files."""
 
 
 class _File(BaseModel):
@@ -53,23 +54,23 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class SavedOlip:
-    """What a folder holds."""
+    """Content of a folder."""
 
     folder: Path
-    """Where it lies."""
+    """Its path."""
     model: Olip
     """In single precision, for inference, on the CPU."""
     encoder: str
-    """Its encoder as :class:`~scenewright.tools.vision.realism.olip.BlipEncoder` takes it:
+    """Its encoder as :class:`~scenewright.tools.vision.realism.blip.BlipEncoder` takes it:
     an absolute folder or OWNER/NAME."""
     encoder_digest: str
-    """What the encoder's ``digest`` has to be: heads are worthless on other features."""
+    """Digest of the encoder's files: heads are worthless on other features."""
     fingerprint: str
     """SHA-256 (hex) of architecture, weights and the encoder's digest."""
     trained_on: TrainedOn | None = None
     """The pictures of its training; None if they were not recorded."""
     report: Mapping[str, Any] = field(default_factory=dict)
-    """How it was trained; empty without a report."""
+    """Report of the training; empty without one."""
 
 
 def save_olip(
@@ -95,7 +96,10 @@ def save_olip(
         {key: value.detach().cpu().to(precision) for key, value in model.state_dict().items()}
     )
     place = Path(encoder)
-    named = _relative(place, root) if place.is_dir() else str(encoder)
+    named = str(encoder)
+    if place.is_dir():
+        named = Path(os.path.relpath(place.resolve(), root.resolve())).as_posix()
+        named = named if named.startswith(".") else f"./{named}"
     split = None if trained_on is None else _json(trained_on.model_dump(mode="json"))
     content = _File(
         architecture=model.config,
@@ -105,13 +109,18 @@ def save_olip(
     )
     try:
         root.mkdir(parents=True, exist_ok=True)
-        _write(root / WEIGHTS, weights)
         if split is None:
             (root / SPLIT).unlink(missing_ok=True)
-        else:
-            _write(root / SPLIT, split)
-        _write(root / REPORT, _json(dict(report or {})))
-        _write(root / CONFIG, _json(content.model_dump(mode="json", exclude_none=True)))
+        for name, data in (
+            (WEIGHTS, weights),
+            (SPLIT, split),
+            (REPORT, _json(dict(report or {}))),
+            (CONFIG, _json(content.model_dump(mode="json", exclude_none=True))),
+        ):
+            if data is not None:
+                with replacing(root / name) as draft:
+                    draft.write_bytes(data)
+                    flush(draft)
     except OSError as error:
         raise RealismError(f"{root} cannot be written: {error.strerror or error}") from error
     return root
@@ -144,6 +153,10 @@ def load_olip(folder: str | os.PathLike[str]) -> SavedOlip:
             f"{root / WEIGHTS} does not fit the architecture in {CONFIG}: {error}"
         ) from error
     reference = content.encoder
+    try:
+        report = json.loads((root / REPORT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        report = {}
     print_of = [content.architecture.model_dump(mode="json"), content.weights, reference.digest]
     return SavedOlip(
         folder=root,
@@ -154,7 +167,7 @@ def load_olip(folder: str | os.PathLike[str]) -> SavedOlip:
         encoder_digest=reference.digest,
         fingerprint=hashlib.sha256(json.dumps(print_of, sort_keys=True).encode()).hexdigest(),
         trained_on=_split(root, content.split),
-        report=_report(root / REPORT),
+        report=report if isinstance(report, dict) else {},
     )
 
 
@@ -169,11 +182,6 @@ def check_encoder(saved: SavedOlip, digest: str, name: str) -> None:
             "would mean nothing. Use the encoder it was trained with, or train it anew "
             "(`scenewright object-realism train`)"
         )
-
-
-def _relative(encoder: Path, root: Path) -> str:
-    found = Path(os.path.relpath(encoder.resolve(), root.resolve())).as_posix()
-    return found if found.startswith(".") else f"./{found}"
 
 
 def _bytes(root: Path, name: str) -> bytes:
@@ -203,23 +211,6 @@ def _split(root: Path, wanted: str | None) -> TrainedOn | None:
         ) from error
 
 
-def _report(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _json(content: Any) -> bytes:
     text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return f"{text}\n".encode()
-
-
-def _write(path: Path, content: bytes) -> None:
-    draft = path.with_name(f".{path.name}.tmp")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)

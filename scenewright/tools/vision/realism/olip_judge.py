@@ -1,29 +1,17 @@
-"""A judge of realism: finds the objects of a picture and says how real each looks.
-
-OLIP as a scorer of objects: a picture and its boxes in, shape, texture and joint realism out.
-"""
+"""A judge of realism: finds the objects of a picture and says how real each looks."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
-import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
-import numpy as np
-import torch
 from PIL import Image
 
-from scenewright.agents.judges.vlm import find_model
 from scenewright.config.model_identity import ModelIdentity, identity_of_spec
 from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact, FactKind
-from scenewright.core.images import to_rgb
 from scenewright.core.ports.judge import JudgeCaps, JudgeError, unscored
 from scenewright.core.ports.vision import (
     HIGHEST,
@@ -36,137 +24,17 @@ from scenewright.core.ports.vision import (
     normalized,
 )
 from scenewright.core.questions import object_in_words
-from scenewright.tools.vision.detection.boxes import normalized_label, unknown_labels
-from scenewright.tools.vision.realism.olip import BlipEncoder
-from scenewright.tools.vision.realism.olip_files import SavedOlip, check_encoder, load_olip
+from scenewright.tools.digests import json_digest
+from scenewright.tools.vision.detection.labels import normalized_label, unknown_labels
 from scenewright.tools.vision.realism.pictures import (
     LEAST_SCORE,
-    MARGIN,
     InstanceReader,
-    Likenesses,
-    assigned,
+    assign_objects,
     candidates,
-    object_crop,
 )
-from scenewright.tools.vision.realism.trained_on import TrainedOn
 
 _READING = 1
 """Raised when the same object would get another score."""
-
-
-def saved_olip(model: str | os.PathLike[str]) -> SavedOlip:
-    """Return the heads in a folder or a fetched hub repository ``owner/name``.
-
-    ``RealismError`` if they are not on this machine, or damaged.
-    """
-    try:
-        folder = find_model(model)
-    except JudgeError as error:
-        raise RealismError(str(error)) from None
-    return load_olip(folder)
-
-
-class OlipScorer:
-    """Scorer of realism by OLIP: a frozen BLIP and trained heads (Liang et al., Sec. 4.3).
-
-    Implements :class:`~scenewright.core.ports.vision.RealismScorer`,
-    :class:`~scenewright.tools.vision.realism.pictures.InstanceReader` and
-    :class:`~scenewright.tools.vision.realism.trained_on.TrainedScorer`. The encoder's features of
-    the whole picture and of the object's crop, both with the object's class, go through the trained
-    heads.
-    """
-
-    def __init__(
-        self,
-        model: str | os.PathLike[str] | SavedOlip,
-        *,
-        name: str | None = None,
-        encoder: BlipEncoder | None = None,
-        device: str = "auto",
-    ) -> None:
-        """Load the heads of ``model`` and their encoder.
-
-        ``model``: OLIP's folder, a fetched hub repository ``owner/name``, or loaded heads. ``name``
-        follows ``olip:`` in the id (default: the model as given). ``encoder``: a shared BLIP that
-        its owner closes; None: the one that the folder names, on ``device``. Raises
-        ``RealismError`` if one of them is not on this machine or damaged, or if they do not belong
-        together.
-        """
-        self._saved = model if isinstance(model, SavedOlip) else saved_olip(model)
-        self._name = name or str(self._saved.folder if isinstance(model, SavedOlip) else model)
-        self._owned = encoder is None
-        self._encoder = encoder or BlipEncoder(
-            self._saved.encoder, name=Path(self._saved.encoder).name, device=device
-        )
-        check_encoder(self._saved, self._encoder.digest, self._encoder.name)
-
-    @property
-    def id(self) -> str:
-        """``olip:`` and the name."""
-        return f"olip:{self._name}"
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of heads, encoder, and how objects are cut out."""
-        parts = [self._saved.fingerprint, self._encoder.fingerprint, MARGIN, _READING]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-    @property
-    def trained_on(self) -> TrainedOn | None:
-        """The pictures of the heads' training; None if they were not recorded."""
-        return self._saved.trained_on
-
-    async def load(self) -> None:
-        """Load the encoder now; ``RealismError`` if that fails."""
-        await self._encoder.load()
-
-    async def score(self, image: Image.Image, objects: Sequence[Detection]) -> list[ObjectRealism]:
-        """As the port says. Raises ``RealismError`` if the encoder cannot be loaded or fails."""
-        started = time.perf_counter()
-        whole = to_rgb(image)
-        found: dict[int, ObjectRealism] = {}
-        crops: dict[int, Image.Image] = {}
-        for at, item in enumerate(objects):
-            try:
-                crops[at] = object_crop(whole, item.box)
-            except ValueError as error:
-                found[at] = ObjectRealism(None, None, reason=str(error))
-        if crops:
-            names = [objects[at].name for at in crops]
-            # A picture that is given several times in a row is looked at once.
-            features = await self._encoder.features(
-                [*(whole for _ in crops), *crops.values()], [*names, *names]
-            )
-            rows = self._regressed(features[: len(crops)], features[len(crops) :])
-            seconds = (time.perf_counter() - started) / len(crops)
-            for at, (shape, texture, joint) in zip(crops, rows, strict=True):
-                found[at] = ObjectRealism(shape, texture, joint, seconds=seconds)
-        return [found[at] for at in range(len(objects))]
-
-    async def likeness(
-        self, image: Image.Image, objects: Sequence[Detection], phrases: Sequence[str]
-    ) -> Likenesses:
-        """Cosine of each phrase with the crop of each object, (phrases, objects).
-
-        Raises as :meth:`score`, and ``ValueError`` for a box that is no part of ``image``.
-        """
-        whole = to_rgb(image)
-        crops = [object_crop(whole, item.box) for item in objects]
-        return (await self._encoder.likeness(crops, list(phrases))).T
-
-    async def aclose(self) -> None:
-        """Free the encoder, if it is the scorer's own."""
-        if self._owned:
-            await self._encoder.aclose()
-
-    def _regressed(self, full: Likenesses, crop: Likenesses) -> list[tuple[float, float, float]]:
-        with torch.inference_mode():
-            found = self._saved.model(torch.from_numpy(full), torch.from_numpy(crop))
-        if not np.isfinite(found.numpy()).all():
-            raise RealismError(
-                f"{self.id} gave scores that are not numbers: its weights are broken"
-            )
-        return [(shape, texture, joint) for shape, texture, joint in found.tolist()]
 
 
 THRESHOLD = 0.5
@@ -174,14 +42,6 @@ THRESHOLD = 0.5
 _FACTS = 512
 _MAX_SIDE = 1333
 _KINDS: frozenset[FactKind] = frozenset({"realism"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """An object that facts speak of."""
-
-    label: str
-    phrase: str
 
 
 class OlipJudge:
@@ -209,8 +69,9 @@ class OlipJudge:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of scorer, detector and the rules by which objects are found."""
-        parts = [self._scorer.fingerprint, self._detector.fingerprint, THRESHOLD, _READING]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        return json_digest(
+            self._scorer.fingerprint, self._detector.fingerprint, THRESHOLD, _READING
+        )
 
     @property
     def identity(self) -> ModelIdentity:
@@ -247,9 +108,12 @@ class OlipJudge:
                 raise JudgeError(f"{self.id}: {error}") from error
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        """One answer a fact, in order; facts of other kinds are unscored."""
+        """Return one answer a fact, in order; facts of other kinds are unscored."""
         started = time.perf_counter()
-        answers = {fact.id: self._refused(fact) for fact in facts if self._refusal(fact)}
+        answers: dict[str, Answer] = {}
+        for fact in facts:
+            if reason := self._refusal(fact):
+                (answers[fact.id],) = unscored(self.id, [fact], reason)
         asked = [fact for fact in facts if fact.id not in answers]
         if asked:
             try:
@@ -268,51 +132,54 @@ class OlipJudge:
             await asyncio.gather(self._scorer.aclose(), self._detector.aclose())
 
     async def _answers(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        wanted = {fact.subject: _Wanted(str(fact.value), object_in_words(fact)) for fact in facts}
-        labels = tuple(dict.fromkeys(one.label for one in wanted.values()))
-        found = await self._detector.detect(image, labels)
+        labels = {fact.subject: str(fact.value) for fact in facts}
+        phrases = {fact.subject: object_in_words(fact) for fact in facts}
+        found = await self._detector.detect(image, tuple(dict.fromkeys(labels.values())))
         chosen: dict[str, Detection] = {}
         reasons: dict[str, str] = {}
-        for label in {normalized_label(one): one for one in labels}.values():
+        for label in {normalized_label(one): one for one in labels.values()}.values():
             same = {
-                key: one
-                for key, one in wanted.items()
-                if normalized_label(one.label) == normalized_label(label)
+                key: phrases[key]
+                for key, own in labels.items()
+                if normalized_label(own) == normalized_label(label)
             }
             seen = candidates(found, label, len(same), image.size)
-            picked = await self._picked(image, same, seen)
+            picked = await self._assigned(image, label, same, seen)
             chosen |= picked
             for key in same.keys() - picked.keys():
-                reasons[key] = self._lacking(label, found, len(seen))
+                reasons[key] = self._missing_reason(label, found, len(seen))
         keys = list(chosen)
         scores = await self._scorer.score(image, [chosen[key] for key in keys])
         scored = dict(zip(keys, scores, strict=True))
         return [
-            self._read(fact, chosen[fact.subject], scored[fact.subject], _share(facts, fact))
+            self._answer(
+                fact,
+                chosen[fact.subject],
+                scored[fact.subject],
+                [one.id for one in facts if one.subject == fact.subject],
+            )
             if fact.subject in scored
             else unscored(self.id, [fact], reasons[fact.subject])[0]
             for fact in facts
         ]
 
-    async def _picked(
-        self, image: Image.Image, wanted: Mapping[str, _Wanted], seen: Sequence[Detection]
+    async def _assigned(
+        self, image: Image.Image, label: str, wanted: Mapping[str, str], seen: Sequence[Detection]
     ) -> dict[str, Detection]:
-        """Return the object of each of ``wanted`` (one class), where there is one."""
+        """Return the object of each of ``wanted`` (subject → phrase, of one class), if any."""
         if not seen:
             return {}
-        phrases = [one.phrase for one in wanted.values()]
+        phrases = list(wanted.values())
         likeness = None
         # Where all are called the same, or there is no choice, words tell nothing.
-        told = any(
-            normalized_label(one.phrase) != normalized_label(one.label) for one in wanted.values()
-        )
-        apart = len(seen) > 1 or len(wanted) > 1
-        if told and apart and isinstance(self._scorer, InstanceReader):
+        described = any(normalized_label(one) != normalized_label(label) for one in phrases)
+        several = len(seen) > 1 or len(wanted) > 1
+        if described and several and isinstance(self._scorer, InstanceReader):
             likeness = await self._scorer.likeness(image, seen, phrases)
-        places = assigned(phrases, seen, likeness)
+        places = assign_objects(phrases, seen, likeness)
         return {key: seen[at] for key, at in zip(wanted, places, strict=True) if at is not None}
 
-    def _lacking(self, label: str, found: Sequence[Detection], seen: int) -> str:
+    def _missing_reason(self, label: str, found: Sequence[Detection], seen: int) -> str:
         if seen:
             return f"{self._detector.id} found only {seen} of class {label}, for other objects"
         alike = [one for one in found if normalized_label(one.name) == normalized_label(label)]
@@ -325,11 +192,12 @@ class OlipJudge:
             return f"{label} is a region without instances to {self._detector.id}: it has no shape"
         return f"{self._detector.id} found no {label}"
 
-    def _read(
-        self, fact: Fact, where: Detection, realism: ObjectRealism, share: tuple[int, int]
+    def _answer(
+        self, fact: Fact, where: Detection, realism: ObjectRealism, same: Sequence[str]
     ) -> Answer:
+        """Return the answer to ``fact``, with its share of the cost of facts on the ``same``."""
         score = realism.shape if fact.key == "shape" else realism.texture
-        at, of = share
+        at, of = same.index(fact.id), len(same)
         common = {
             "region": where.box,
             "tokens_in": realism.tokens_in // of + (at < realism.tokens_in % of),
@@ -354,9 +222,6 @@ class OlipJudge:
             **common,
         )
 
-    def _refused(self, fact: Fact) -> Answer:
-        return unscored(self.id, [fact], self._refusal(fact))[0]
-
     def _refusal(self, fact: Fact) -> str:
         """Why ``fact`` is not for this judge; empty if it is."""
         if fact.kind != "realism":
@@ -366,9 +231,3 @@ class OlipJudge:
         if not fact.value:
             return "the fact does not say of which class its object is"
         return unknown_labels(self._detector, [fact.value]).get(fact.value, "")
-
-
-def _share(facts: Sequence[Fact], fact: Fact) -> tuple[int, int]:
-    """Return the place of ``fact`` among those of its object, and how many these are."""
-    same = [other.id for other in facts if other.subject == fact.subject]
-    return same.index(fact.id), len(same)

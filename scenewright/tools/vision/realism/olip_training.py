@@ -27,12 +27,12 @@ _PREDICTED = 1024
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a frozen BLIP says of objects: all that OLIP sees of them."""
+    """Features of objects by a frozen BLIP: all that OLIP sees of them."""
 
     full: torch.Tensor
     """float32 (objects, embedding): the whole picture with the object's category."""
     crop: torch.Tensor
-    """Likewise for the square around the object."""
+    """The same of the square around the object."""
     digest: str
     """SHA-256 (hex) of encoder, pictures, boxes and categories; ratings are no part of it."""
 
@@ -64,7 +64,7 @@ class TrainingOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What one pass over the training part came to."""
+    """Result of one pass over the training part."""
 
     number: int
     """From 1."""
@@ -75,8 +75,8 @@ class Epoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
-    """Where a training stands."""
+class TrainingResult:
+    """State of a training."""
 
     model: Olip
     """With the weights of the best epoch so far, for inference."""
@@ -102,7 +102,7 @@ def train_olip(
     checkpoint: str | os.PathLike[str] | None = None,
     on_epoch: OnEpoch | None = None,
     stop: Callable[[], bool] = lambda: False,
-) -> Trained:
+) -> TrainingResult:
     """Fit the heads to ``targets``, float32 (objects, 3): shape, texture and joint from 1 to 5.
 
     ``train`` and ``validation``: rows of ``features`` and ``targets`` that the weights are fitted
@@ -113,7 +113,7 @@ def train_olip(
     options = options or TrainingOptions()
     _check(config, features, targets, train, validation)
     file = Path(checkpoint) if checkpoint is not None else None
-    run = _Run(config, options, features, targets, (tuple(train), tuple(validation)), file)
+    run = _TrainingRun(config, options, features, targets, (tuple(train), tuple(validation)), file)
     # Dropout draws from torch's own numbers: the caller's are left as they were.
     with torch.random.fork_rng(devices=[]):
         torch.set_rng_state(run.random)
@@ -130,7 +130,7 @@ def train_olip(
 
 
 def predict(model: Olip, features: Features, at: Sequence[int] | None = None) -> torch.Tensor:
-    """Scores of 1 to 5 of the objects ``at`` (default: all), float32 (objects, 3)."""
+    """Return the scores of 1 to 5 of the objects ``at`` (default: all), float32 (objects, 3)."""
     chosen = torch.arange(len(features)) if at is None else torch.tensor(at, dtype=torch.long)
     model.eval()
     with torch.inference_mode():
@@ -169,7 +169,7 @@ def _check(
         )
 
 
-class _Run:
+class _TrainingRun:
     """One training between two steps."""
 
     def __init__(
@@ -216,7 +216,7 @@ class _Run:
         return done >= self.options.epochs or done - self.best_epoch >= self.options.patience
 
     def step(self) -> bool:
-        """One step; returns whether an epoch ended with it."""
+        """Take one step; return whether an epoch ended with it."""
         self.model.train()
         some = self.train[self.order[self.at : self.at + self.options.batch]]
         found = self.model(self.features.full[some], self.features.crop[some])
@@ -248,10 +248,10 @@ class _Run:
         generator = torch.Generator().manual_seed(self.options.seed * 100_003 + len(self.history))
         return torch.randperm(len(self.train), generator=generator)
 
-    def result(self) -> Trained:
-        """Where it stands, with the best weights."""
+    def result(self) -> TrainingResult:
+        """Return the state of the training, with the best weights."""
         # A copy: the run's own must not change with what the caller does to the model.
-        return Trained(
+        return TrainingResult(
             olip_of(self.config, _copied(self.best)),
             tuple(self.history),
             self.best_epoch,

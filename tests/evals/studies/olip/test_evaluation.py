@@ -20,7 +20,7 @@ from scenewright.evals.studies.olip.evaluation import (
     random_scores,
     scores_of,
 )
-from scenewright.tools.vision.realism.vlm import normalized_error, realism_class, same_class
+from scenewright.tools.vision.realism.accuracy import normalized_error, realism_class, same_class
 
 PAPER = {
     "Random": ((0.345, 0.223), (0.337, 0.232), (0.341, 0.227)),

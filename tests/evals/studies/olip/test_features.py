@@ -15,9 +15,9 @@ from scenewright.core.images import load_image
 from scenewright.core.ports.vision import RealismError
 from scenewright.evals.human_ratings.rated_objects import RatedObject, read_objects
 from scenewright.evals.studies.olip.training import PART, features_of, targets_of
-from scenewright.tools.vision.realism.olip import Array, BlipEncoder
+from scenewright.tools.vision.realism.blip import Array, BlipEncoder
+from scenewright.tools.vision.realism.object_views import object_crop
 from scenewright.tools.vision.realism.olip_training import Features
-from scenewright.tools.vision.realism.pictures import object_crop
 from tests.evals.studies.olip.rated_sets import write_rated
 from tests.tools.vision.realism.blips import save_tiny_blip
 

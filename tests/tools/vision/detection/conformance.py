@@ -15,7 +15,7 @@ from PIL import Image
 
 from scenewright.core.images import ImageError
 from scenewright.core.ports.vision import Detection, DetectionError, Detector
-from scenewright.tools.vision.detection.boxes import normalized_label
+from scenewright.tools.vision.detection.labels import normalized_label
 
 LABELS = ("dog", "cat", "sky")
 

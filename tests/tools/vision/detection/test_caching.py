@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from scenewright.core.ports.vision import Detection, DetectionError, Detector
-from scenewright.tools.vision.detection.boxes import CachedDetector
+from scenewright.tools.vision.detection.caching import CachedDetector
 
 DOG = Detection("dog", (0, 0, 9, 9))
 

@@ -9,15 +9,17 @@ from hypothesis import strategies as st
 
 from scenewright.core.ports.vision import Box, Detection
 from scenewright.tools.vision.detection.boxes import (
-    COCO_STUFF,
-    among,
     box_of,
     clipped,
     iou,
     non_maximum_suppression,
+    scaled,
+)
+from scenewright.tools.vision.detection.labels import (
+    COCO_STUFF,
+    is_wanted,
     normalized_label,
     plain,
-    scaled,
     stuff_ids,
 )
 
@@ -57,9 +59,9 @@ def test_stuff_is_known_of_coco_or_told() -> None:
 
 
 def test_no_wanted_labels_want_all() -> None:
-    assert among("dog", frozenset())
-    assert among("Sky-other-merged", frozenset({"sky"}))
-    assert not among("dog", frozenset({"sky"}))
+    assert is_wanted("dog", frozenset())
+    assert is_wanted("Sky-other-merged", frozenset({"sky"}))
+    assert not is_wanted("dog", frozenset({"sky"}))
 
 
 @given(BOXES, BOXES)

@@ -17,10 +17,10 @@ from scenewright.core.ports.vision import Detection, DetectionError
 from scenewright.tools.vision.detection.local import (
     ClosedSetDetector,
     LocalDetector,
-    OpenVocabularyDetector,
     PanopticDetector,
     SemanticDetector,
 )
+from scenewright.tools.vision.detection.open_vocabulary import OpenVocabularyDetector
 from tests.tools.vision.detection.conformance import LABELS, DetectorConformance, check, picture
 from tests.tools.vision.detection.conftest import Folders
 from tests.tools.vision.detection.tiny import MAKERS
@@ -160,7 +160,7 @@ async def test_a_model_that_fails_on_a_picture_names_it(
     def fails(*_: object) -> list[Detection]:
         raise torch.OutOfMemoryError("no memory")
 
-    monkeypatch.setattr(detector, "_find", fails)
+    monkeypatch.setattr(detector, "find", fails)
     with pytest.raises(DetectionError, match=r"80×48.*no memory"):
         await detector.detect(picture())
 

@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scenewright.core.ports.vision import Detection, DetectionError
+from scenewright.tools.vision.detection.birefnet import BiRefNet, saliency_of
 from scenewright.tools.vision.detection.saliency import (
     BIREFNET,
     CENTRE_AND_SIZE,
-    BiRefNet,
     SaliencyModel,
     centre_and_size,
     foreground,
     salience_of,
-    saliency_of,
 )
 
 SIZE = (100, 80)

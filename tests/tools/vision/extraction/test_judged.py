@@ -19,12 +19,12 @@ from scenewright.core.ports.vision import (
 )
 from scenewright.core.questions import NO_RELATION
 from scenewright.core.scene import Relation
-from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
 from scenewright.tools.vision.extraction.judged_readers import (
     JudgedAttributes,
     JudgedRelations,
     JudgedVerifier,
 )
+from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel
 from scenewright.tools.vision.extraction.world import World, miniature_world
 from tests.tools.vision.extraction.extraction_doubles import SayingJudge, picture
 

@@ -16,17 +16,11 @@ from scenewright.core.scene import Attributes, Relation, SceneError, SceneGraph,
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.judge_questions import know
 from scenewright.miniature.truth import Truth
-from scenewright.miniature.world import COLORS, KINDS, PREDICATES, can_hold
 from scenewright.runs.model_factory.profiles import build_judge
-from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser, Vocabulary
+from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser
+from scenewright.tools.vision.extraction.world import World, miniature_world
 
-WORDS = Vocabulary(
-    tuple(KINDS),
-    {"color": tuple(COLORS)},
-    tuple(p for p in PREDICATES if p != "near"),
-    can_hold,
-    "miniature",
-)
+WORLD = miniature_world()
 IMAGE = Image.new("RGB", (8, 8))
 
 
@@ -72,7 +66,7 @@ SEEN = ("Is there a dog in the image?", "Is there a ball in the image?", "Is the
 
 async def test_what_the_judges_confirm_is_the_graph() -> None:
     oracle = Oracle("a", SEEN, ["dog.1 left of ball.1", "ball.1 right of dog.1"])
-    found = await JudgedPictureParser([oracle], WORDS).parse(IMAGE)
+    found = await JudgedPictureParser([oracle], WORLD).parse(IMAGE)
     assert [(o.id, dict(o.attributes)) for o in found.objects] == [
         ("dog.1", {"color": "black"}),
         ("ball.1", {"color": "red"}),
@@ -85,7 +79,7 @@ async def test_what_the_judges_confirm_is_the_graph() -> None:
 
 async def test_a_direction_that_the_other_end_denies_is_not_kept() -> None:
     oracle = Oracle("a", SEEN, ["dog.1 above ball.1"])
-    assert (await JudgedPictureParser([oracle], WORDS).parse(IMAGE)).relations == ()
+    assert (await JudgedPictureParser([oracle], WORLD).parse(IMAGE)).relations == ()
 
 
 async def test_several_things_of_one_kind_have_a_value_each() -> None:
@@ -97,16 +91,16 @@ async def test_several_things_of_one_kind_have_a_value_each() -> None:
     )
     for extra, colors in (((), ["blue", "red"]), (("Are there at least 2 red dogs in the image?",),
                                                   ["blue", "red"])):  # fmt: skip
-        found = await JudgedPictureParser([Oracle("a", seen + extra)], WORDS).parse(IMAGE)
+        found = await JudgedPictureParser([Oracle("a", seen + extra)], WORLD).parse(IMAGE)
         assert [item.attributes["color"] for item in found.objects] == colors
     twins = (*seen[:3], "Are there at least 2 red dogs in the image?")
-    found = await JudgedPictureParser([Oracle("a", twins)], WORDS).parse(IMAGE)
+    found = await JudgedPictureParser([Oracle("a", twins)], WORLD).parse(IMAGE)
     assert [item.attributes["color"] for item in found.objects] == ["red", "red"]
 
 
 async def test_judges_decide_together() -> None:
     yes, no = Oracle("a", SEEN), Oracle("b", ["Is there a dog in the image?"])
-    found = await JudgedPictureParser([yes, no], WORDS).parse(IMAGE)
+    found = await JudgedPictureParser([yes, no], WORLD).parse(IMAGE)
     assert [item.id for item in found.objects] == ["dog.1"]
 
 
@@ -119,24 +113,21 @@ class Silent(Oracle):
 
 async def test_silent_judges_are_an_error_and_an_empty_image_is_none() -> None:
     with pytest.raises(SceneError, match="no judge says what is in the image"):
-        await JudgedPictureParser([Silent("a", ())], WORDS).parse(IMAGE)
-    found = await JudgedPictureParser([Oracle("a", ())], WORDS).parse(IMAGE)
+        await JudgedPictureParser([Silent("a", ())], WORLD).parse(IMAGE)
+    found = await JudgedPictureParser([Oracle("a", ())], WORLD).parse(IMAGE)
     assert not found
-    found = await JudgedPictureParser([Silent("s", ()), Oracle("a", SEEN)], WORDS).parse(IMAGE)
+    found = await JudgedPictureParser([Silent("s", ()), Oracle("a", SEEN)], WORLD).parse(IMAGE)
     assert len(found.objects) == 2
 
 
 @pytest.mark.parametrize(
     ("judges", "words", "most", "says"),
     [
-        ([], WORDS, 2, "no judges"),
-        ([Oracle("a", ())], Vocabulary(()), 2, "no kinds"),
-        ([Oracle("a", ())], WORDS, 0, "most is 0"),
+        ([], WORLD, 2, "no judges"),
+        ([Oracle("a", ())], WORLD, 0, "most is 0"),
     ],
 )
-def test_there_is_somebody_to_ask_and_something(
-    judges: list[Oracle], words: Vocabulary, most: int, says: str
-) -> None:
+def test_there_is_somebody_to_ask(judges: list[Oracle], words: World, most: int, says: str) -> None:
     with pytest.raises(SceneError, match=says):
         JudgedPictureParser(judges, words, most=most)
 
@@ -182,7 +173,7 @@ async def test_who_knows_the_truth_gives_the_painted_graph() -> None:
         if len({item.name for item in scene.objects}) < 4:
             continue
         done += 1
-        found = await JudgedPictureParser([Knowing(truth)], WORDS).parse(IMAGE)
+        found = await JudgedPictureParser([Knowing(truth)], WORLD).parse(IMAGE)
         assert {(o.name, *o.attributes.values()) for o in found.objects} == {
             (o.name, *o.attributes.values()) for o in scene.objects
         }
@@ -200,7 +191,7 @@ async def test_who_knows_the_truth_gives_the_painted_graph() -> None:
 @pytest.mark.slow
 def test_the_miniatures_judges_read_paintings_that_no_training_saw() -> None:
     judges = [build_judge(f"local:miniature/judge-{letter}") for letter in "ab"]
-    parser = JudgedPictureParser(judges, WORDS)
+    parser = JudgedPictureParser(judges, WORLD)
     things = right = said = held = 0
     for at in range(10):
         painting = sample_painting(random.Random(f"read {at}"), n_objects=3)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.core.ports.vision import Detection, ExtractionError
-from scenewright.tools.vision.extraction.building import MergeRule, groups_of, merged
-from scenewright.tools.vision.extraction.pairs import padded
+from scenewright.tools.vision.extraction.building import MergeRule, groups_of, merge_detections
+from scenewright.tools.vision.extraction.pairs import pad_box
 
 _SIDE = st.integers(0, 30)
 DETECTIONS = st.lists(
@@ -30,7 +30,7 @@ DETECTIONS = st.lists(
 
 
 def overlap(a: Detection, b: Detection, padding: float) -> bool:
-    one, two = padded(a.box, padding), padded(b.box, padding)
+    one, two = pad_box(a.box, padding), pad_box(b.box, padding)
     across = min(one[2], two[2]) - max(one[0], two[0])
     down = min(one[3], two[3]) - max(one[1], two[1])
     return across > 0 and down > 0
@@ -57,7 +57,7 @@ def test_groups_are_the_connected_parts_that_are_large_enough(
 
 @given(DETECTIONS)
 def test_every_detection_is_in_one_thing(detections: list[Detection]) -> None:
-    found = merged(detections, MergeRule())
+    found = merge_detections(detections, MergeRule())
     assert len(found.owner) == len(detections)
     assert {*found.owner} == {one.id for one in found.things}
     for detection, owner in zip(detections, found.owner, strict=True):
@@ -75,7 +75,7 @@ def test_every_detection_is_in_one_thing(detections: list[Detection]) -> None:
 def test_a_chain_is_one_group_and_a_pair_is_none() -> None:
     chain = [Detection("sheep", (x, 0, x + 12, 10)) for x in (0, 10, 20)]
     pair = [Detection("dog", (x, 30, x + 12, 40)) for x in (0, 10)]
-    found = merged([*chain, *pair], MergeRule(padding=0.0))
+    found = merge_detections([*chain, *pair], MergeRule(padding=0.0))
     assert [one.id for one in found.things] == ["sheep.1", "dog.1", "dog.2"]
     assert found.things[0].detection.box == (0.0, 0.0, 32.0, 10.0)
     assert found.things[0].members == tuple(chain)
@@ -89,15 +89,20 @@ def test_masks_are_united_if_all_have_one() -> None:
         mask[2:4, x : x + 5] = True
         return Detection("sheep", (x, 2, x + 5, 4), mask=mask if with_mask else None)
 
-    whole = merged([one(0), one(4), one(8)], MergeRule()).things[0].detection
+    whole = merge_detections([one(0), one(4), one(8)], MergeRule()).things[0].detection
     assert whole.mask is not None
     assert whole.mask.sum() == 2 * 13
-    assert merged([one(0), one(4, False), one(8)], MergeRule()).things[0].detection.mask is None
+    assert (
+        merge_detections([one(0), one(4, False), one(8)], MergeRule()).things[0].detection.mask
+        is None
+    )
 
 
 def test_nothing_is_merged_without_a_rule() -> None:
     crowd = [Detection("sheep", (0, 0, 9, 9))] * 4
-    assert [one.id for one in merged(crowd, None).things] == [f"sheep.{n}" for n in range(1, 5)]
+    assert [one.id for one in merge_detections(crowd, None).things] == [
+        f"sheep.{n}" for n in range(1, 5)
+    ]
     with pytest.raises(ExtractionError, match="groups of 1"):
         MergeRule(least=1)
     with pytest.raises(ExtractionError, match="padding"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scenewright.core.ports.vision import ExtractionError
-from scenewright.tools.vision.detection.boxes import COCO_STUFF, normalized_label
+from scenewright.tools.vision.detection.labels import COCO_STUFF, normalized_label
 from scenewright.tools.vision.extraction.meta_classes import (
     MetaClass,
     MetaClasses,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from scenewright.core.ports.vision import Unread
-from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
 from scenewright.tools.vision.extraction.one_stage import OneStageExtractor, PictureParser
+from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel
 from scenewright.tools.vision.extraction.world import World, miniature_world
 from tests.agents.replying import ReplyingChat
 from tests.tools.vision.extraction.conformance import ExtractorConformance

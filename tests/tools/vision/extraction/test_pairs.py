@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from scenewright.core.vocabulary import DIRECTIONS
 from scenewright.tools.vision.extraction.pairs import (
-    Boxed,
+    PlacedObject,
     by_rivals,
     clear_directions,
     contact_options,
     contacts,
     directions,
+    distinguishing_phrases,
     nearest_pairs,
-    phrases,
 )
 
 OPPOSITE = {"left of": "right of", "right of": "left of", "above": "below", "below": "above"}
@@ -25,9 +25,9 @@ BOXES = st.builds(
 )
 
 
-def thing(id_: str, box: tuple[float, float, float, float], color: str = "") -> Boxed:
+def thing(id_: str, box: tuple[float, float, float, float], color: str = "") -> PlacedObject:
     known = (("color", color),) if color else ()
-    return Boxed(id_, id_.partition(".")[0], box, known)
+    return PlacedObject(id_, id_.partition(".")[0], box, known)
 
 
 @given(BOXES, BOXES)
@@ -72,10 +72,10 @@ def test_things_apart_have_no_contact(
 
 def test_two_of_a_class_are_told_apart_by_what_is_known() -> None:
     red, blue = thing("dog.1", (0, 0, 9, 9), "red"), thing("dog.2", (20, 0, 29, 9), "blue")
-    assert phrases(red, blue) == ("red dog", "blue dog")
-    assert phrases(red, thing("dog.3", (0, 0, 9, 9), "red")) is None
-    assert phrases(red, thing("dog.3", (0, 0, 9, 9))) is None
-    assert phrases(red, thing("cat.1", (0, 0, 9, 9), "red")) == ("dog", "cat")
+    assert distinguishing_phrases(red, blue) == ("red dog", "blue dog")
+    assert distinguishing_phrases(red, thing("dog.3", (0, 0, 9, 9), "red")) is None
+    assert distinguishing_phrases(red, thing("dog.3", (0, 0, 9, 9))) is None
+    assert distinguishing_phrases(red, thing("cat.1", (0, 0, 9, 9), "red")) == ("dog", "cat")
     assert nearest_pairs([red, blue]) == [(red, blue)]
 
 

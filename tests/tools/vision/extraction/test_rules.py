@@ -11,7 +11,7 @@ from scenewright.core.scene import Relation
 from scenewright.tools.vision.extraction.building import (
     Thresholds,
     above_thresholds,
-    joined,
+    merge_scores,
     without_rivals,
 )
 
@@ -126,7 +126,7 @@ def test_the_likelier_eater_stays_and_the_other_is_told() -> None:
 @given(SCORES)
 def test_joined_scores_are_the_best_of_the_instances(scores: list[PairScores]) -> None:
     owner = {"a.1": "a.1", "a.2": "a.1", "b.1": "b.1", "c.1": "c.1"}
-    found = {(pair.source, pair.target): pair for pair in joined(scores, owner)}
+    found = {(pair.source, pair.target): pair for pair in merge_scores(scores, owner)}
     assert all(source != target for source, target in found)
     for (source, target), pair in found.items():
         parts = [p for p in scores if (owner[p.source], owner[p.target]) == (source, target)]
@@ -139,4 +139,4 @@ def test_joined_scores_are_the_best_of_the_instances(scores: list[PairScores]) -
 
 def test_scores_of_something_unknown_are_told() -> None:
     with pytest.raises(ExtractionError, match=r"'dog.7', which was not detected.*a.1"):
-        joined([PairScores("dog.7", "a.1", 0.0, {})], {"a.1": "a.1"})
+        merge_scores([PairScores("dog.7", "a.1", 0.0, {})], {"a.1": "a.1"})

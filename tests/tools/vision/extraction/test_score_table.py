@@ -10,7 +10,7 @@ import pytest
 
 from scenewright.core.images import hash_of_image
 from scenewright.core.ports.vision import ExtractionError, PairScores, Thing
-from scenewright.tools.vision.extraction.pairs import ScoreTable
+from scenewright.tools.vision.extraction.score_table import ScoreTable
 from tests.tools.vision.extraction.extraction_doubles import picture, seen
 
 THINGS = [Thing("person.1", seen("person")), Thing("ball.1", seen("ball", (20, 4, 30, 14)))]

@@ -16,8 +16,8 @@ from scenewright.tools.vision.extraction.views import (
     detail_crop,
     line_width,
     marked_pair,
+    paint_over,
     spotlight,
-    without,
 )
 
 WIDE, HIGH = 120, 90
@@ -118,19 +118,19 @@ def test_lines_grow_with_the_picture() -> None:
 def test_what_is_hidden_takes_the_colour_around_it() -> None:
     flat = Image.new("RGB", (60, 60), (200, 180, 20))
     flat.paste((10, 20, 200), (20, 20, 40, 40))
-    assert pixels_of(without(flat, [(20, 20, 40, 40)])).tolist() == (
+    assert pixels_of(paint_over(flat, [(20, 20, 40, 40)])).tolist() == (
         pixels_of(Image.new("RGB", (60, 60), (200, 180, 20))).tolist()
     )
     # At the picture's edge there is less around it, and nothing black.
     flat.paste((10, 20, 200), (0, 0, 20, 20))
-    assert without(flat, [(0, 0, 20, 20)]).getpixel((3, 3)) == (200, 180, 20)
+    assert paint_over(flat, [(0, 0, 20, 20)]).getpixel((3, 3)) == (200, 180, 20)
 
 
 def test_what_is_kept_stays_whole() -> None:
     flat = Image.new("RGB", (60, 60), (200, 180, 20))
     flat.paste((10, 20, 200), (20, 20, 40, 40))
     flat.paste((0, 0, 0), (30, 30, 50, 50))
-    shown = without(flat, [(20, 20, 40, 40)], [(30, 30, 50, 50)])
+    shown = paint_over(flat, [(20, 20, 40, 40)], [(30, 30, 50, 50)])
     assert shown.getpixel((25, 25)) == (200, 180, 20)
     assert shown.crop((30, 30, 50, 50)).tobytes() == flat.crop((30, 30, 50, 50)).tobytes()
 
@@ -140,19 +140,19 @@ def test_masks_say_what_is_hidden_and_kept() -> None:
     flat.paste((10, 20, 200), (40, 30, 80, 45))
     flat.paste((0, 0, 0), (90, 30, 95, 35))
     # The box reaches over the black square, the mask does not.
-    shown = without(flat, [thing((40, 30, 100, 60), masked=True)])
+    shown = paint_over(flat, [thing((40, 30, 100, 60), masked=True)])
     assert shown.getpixel((50, 35)) == (200, 180, 20)
     assert shown.getpixel((92, 32)) == (0, 0, 0)
-    kept = without(flat, [(40, 30, 100, 60)], [thing((40, 30, 100, 60), masked=True)])
+    kept = paint_over(flat, [(40, 30, 100, 60)], [thing((40, 30, 100, 60), masked=True)])
     assert kept.getpixel((50, 35)) == (10, 20, 200)
     assert kept.getpixel((92, 32)) == (200, 180, 20)
 
 
 def test_hiding_bears_places_outside_and_whole_pictures() -> None:
     flat = Image.new("RGB", (20, 20), (9, 9, 9))
-    assert without(flat, [(30, 30, 50, 50), (-9, -9, -1, -1)]).tobytes() == flat.tobytes()
-    assert without(flat, [(-5, -5, 50, 50)]).tobytes() == flat.tobytes()
-    assert without(flat, []).tobytes() == flat.tobytes()
+    assert paint_over(flat, [(30, 30, 50, 50), (-9, -9, -1, -1)]).tobytes() == flat.tobytes()
+    assert paint_over(flat, [(-5, -5, 50, 50)]).tobytes() == flat.tobytes()
+    assert paint_over(flat, []).tobytes() == flat.tobytes()
 
 
 SIDES = st.integers(1, 40)
@@ -169,7 +169,7 @@ def test_views_of_any_size(width: int, height: int, data: st.DataObject) -> None
     image = Image.new(data.draw(st.sampled_from(["RGB", "L", "RGBA", "P"])), (width, height))
     kept = image.tobytes()
     one, other = Detection("a", box()), Detection("b", box())
-    for view in (spotlight(image, one), marked_pair(image, one, other), without(image, [one])):
+    for view in (spotlight(image, one), marked_pair(image, one, other), paint_over(image, [one])):
         assert view.size == (width, height)
         assert view.mode == "RGB"
     assert max(detail_crop(image, one, least_side=20).size) >= 20
@@ -193,4 +193,4 @@ def test_boxes_outside_of_the_picture_are_told(box: Box) -> None:
 def test_a_mask_of_another_picture_is_told() -> None:
     other = scene().resize((60, 45))
     with pytest.raises(ExtractionError, match="120×90 pixels, its picture 60×45"):
-        without(other, [thing(masked=True)])
+        paint_over(other, [thing(masked=True)])

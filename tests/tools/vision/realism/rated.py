@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image
 
 from scenewright.core.ports.vision import Detection, ObjectRealism
-from scenewright.tools.vision.realism.vlm import Example
+from scenewright.tools.vision.realism.examples import Example
 from tests.doubles import painted
 
 BOX = (20.0, 10.0, 60.0, 50.0)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.core.ports.vision import normalized
-from scenewright.tools.vision.realism.vlm import normalized_error, realism_class, same_class
+from scenewright.tools.vision.realism.accuracy import normalized_error, realism_class, same_class
 
 SCORES = st.floats(1, 5, allow_nan=False)
 

@@ -15,7 +15,7 @@ from transformers import AutoImageProcessor, AutoModel, AutoTokenizer
 from benchmarks._metrics_models import TEXT_ROOM, save_clip, save_dinov2
 from scenewright.core.ports.vision import Detection, RealismError, RealismScorer
 from scenewright.tools.vision.realism.alignment import AlignmentScorer, ClipEncoder, ClipScorer
-from scenewright.tools.vision.realism.pictures import object_crop
+from scenewright.tools.vision.realism.object_views import object_crop
 
 IMAGE = Image.radial_gradient("L").resize((120, 90)).convert("RGB")
 DOG = Detection("dog", (30, 20, 70, 60))

@@ -13,7 +13,7 @@ from PIL import Image
 
 from scenewright.core.ports.vision import Detection, ObjectRealism, RealismScorer
 from scenewright.tools.vision.realism.calibrated import CalibratedScorer, MonotoneMap
-from scenewright.tools.vision.realism.vlm import Examples
+from scenewright.tools.vision.realism.examples import Examples
 from tests.tools.vision.realism.rated import BOX, PixelScorer, example
 
 DOG = Detection("dog", BOX)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from scenewright.tools.vision.realism.pictures import object_crop
+from scenewright.tools.vision.realism.object_views import object_crop
 
 
 def numbered(width: int, height: int) -> Image.Image:

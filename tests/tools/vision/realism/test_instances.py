@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.core.ports.vision import Detection
-from scenewright.tools.vision.realism.pictures import assigned, candidates
+from scenewright.tools.vision.realism.pictures import assign_objects, candidates
 
 SIZE = (100, 100)
 
@@ -45,31 +45,31 @@ def test_a_fleck_is_a_candidate_only_where_something_lacks() -> None:
 
 
 def test_without_likeness_the_first_gets_the_largest() -> None:
-    assert assigned(["dog", "dog"], [thing(10), thing(30), thing(20)]) == [1, 2]
-    assert assigned(["dog", "dog", "dog"], [thing(10), thing(30)]) == [1, 0, None]
-    assert assigned(["dog"], []) == [None]
-    assert assigned([], [thing(9)]) == []
+    assert assign_objects(["dog", "dog"], [thing(10), thing(30), thing(20)]) == [1, 2]
+    assert assign_objects(["dog", "dog", "dog"], [thing(10), thing(30)]) == [1, 0, None]
+    assert assign_objects(["dog"], []) == [None]
+    assert assign_objects([], [thing(9)]) == []
 
 
 def test_likeness_decides_for_all_together() -> None:
     # Alone each phrase would take the second; together the first gains more from it.
     likeness = np.array([[0.1, 0.9], [0.7, 0.8]], np.float32)
-    assert assigned(["red dog", "blue dog"], [thing(10), thing(20)], likeness) == [1, 0]
+    assert assign_objects(["red dog", "blue dog"], [thing(10), thing(20)], likeness) == [1, 0]
     likeness = np.array([[0.1], [0.4]], np.float32)
-    assert assigned(["red dog", "blue dog"], [thing(10)], likeness) == [None, 0]
+    assert assign_objects(["red dog", "blue dog"], [thing(10)], likeness) == [None, 0]
 
 
 def test_equal_phrases_are_served_by_size() -> None:
     likeness = np.array([[0.5, 0.4, 0.1], [0.5, 0.4, 0.1], [0.9, 0.1, 0.9]], np.float32)
     objects = [thing(10), thing(30), thing(20)]
-    assert assigned(["dog", "dog", "red dog"], objects, likeness) == [1, 0, 2]
+    assert assign_objects(["dog", "dog", "red dog"], objects, likeness) == [1, 0, 2]
 
 
 def test_likenesses_of_another_shape_are_refused() -> None:
     with pytest.raises(ValueError, match="one finite number a phrase and object"):
-        assigned(["dog"], [thing(9)], np.zeros((2, 1), np.float32))
+        assign_objects(["dog"], [thing(9)], np.zeros((2, 1), np.float32))
     with pytest.raises(ValueError, match="finite"):
-        assigned(["dog"], [thing(9)], np.full((1, 1), np.nan, np.float32))
+        assign_objects(["dog"], [thing(9)], np.full((1, 1), np.nan, np.float32))
 
 
 @given(data=st.data(), phrases=st.integers(1, 4), objects=st.integers(1, 4))
@@ -83,7 +83,7 @@ def test_an_assignment_is_the_best_there_is(
     )
     likeness = np.array(data.draw(values), np.float32)
     things = [thing(10 + at) for at in range(objects)]
-    found = assigned([f"dog {at}" for at in range(phrases)], things, likeness)
+    found = assign_objects([f"dog {at}" for at in range(phrases)], things, likeness)
     taken = [at for at in found if at is not None]
     assert len(set(taken)) == len(taken) == min(phrases, objects)
     total = sum(likeness[row, at] for row, at in enumerate(found) if at is not None)

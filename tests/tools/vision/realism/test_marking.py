@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scenewright.tools.vision.extraction.views import RED, line_width
-from scenewright.tools.vision.realism.pictures import (
+from scenewright.tools.vision.realism.object_views import (
     LEAST_SIDE,
     VIEW_WORDS,
     VIEWS,
-    marked,
+    mark_object,
     object_crop,
     view_of,
 )
@@ -33,7 +33,7 @@ def test_a_marked_object_stays_whole_and_the_line_is_beside_it(
 ) -> None:
     image = Image.new("RGB", (200, 120), GREY)
     line = line_width(image.size)
-    shown = np.asarray(marked(image, (left, top, left + width, top + height)))
+    shown = np.asarray(mark_object(image, (left, top, left + width, top + height)))
     red = (shown == RED).all(-1)
     inside = red[top : top + height, left : left + width]
     # Only at the picture's edge, where there is no room beside it, the line lies on the object.
@@ -48,7 +48,7 @@ def test_a_marked_object_stays_whole_and_the_line_is_beside_it(
 
 def test_the_given_picture_is_left_as_it_is() -> None:
     image = Image.new("L", (50, 50), 7)
-    assert marked(image, (10, 10, 20, 20)).mode == "RGB"
+    assert mark_object(image, (10, 10, 20, 20)).mode == "RGB"
     assert (image.mode, image.getextrema()) == ("L", (7, 7))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.core.ports.vision import RealismError
-from scenewright.tools.vision.realism.vlm import Example, Examples, spanning_examples
+from scenewright.tools.vision.realism.examples import Example, Examples, spanning_examples
 from tests.tools.vision.realism.rated import BOX, example
 
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoImageProcessor, AutoTokenizer, BlipForImageTextRetrieval, BlipModel
 
 from scenewright.core.ports.vision import RealismError
-from scenewright.tools.vision.realism.olip import BlipEncoder
+from scenewright.tools.vision.realism.blip import BlipEncoder
 from tests.tools.vision.realism.blips import EMBEDDING, save_tiny_blip
 
 NAMES = ["dog", "house", "hot dog"]

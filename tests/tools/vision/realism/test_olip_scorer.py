@@ -10,10 +10,11 @@ import torch
 from PIL import Image
 
 from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError, RealismScorer
-from scenewright.tools.vision.realism.olip import BlipEncoder
+from scenewright.tools.vision.realism.blip import BlipEncoder
+from scenewright.tools.vision.realism.object_views import object_crop
 from scenewright.tools.vision.realism.olip_files import load_olip
-from scenewright.tools.vision.realism.olip_judge import OlipScorer, saved_olip
-from scenewright.tools.vision.realism.pictures import InstanceReader, object_crop
+from scenewright.tools.vision.realism.olip_scorer import OlipScorer, saved_olip
+from scenewright.tools.vision.realism.pictures import InstanceReader
 from tests.tools.vision.realism.tiny_olip import save_blip, save_heads
 
 DOG = Detection("dog", (10.0, 10.0, 60.0, 60.0))

@@ -12,8 +12,8 @@ from scenewright.core.ports.vision import RealismError
 from scenewright.tools.vision.realism.olip import Olip, OlipConfig
 from scenewright.tools.vision.realism.olip_training import (
     Features,
-    Trained,
     TrainingOptions,
+    TrainingResult,
     predict,
     train_olip,
 )
@@ -39,7 +39,7 @@ def trained(
     config: OlipConfig = CONFIG,
     checkpoint: Path | None = None,
     stop: Callable[[], bool] = lambda: False,
-) -> Trained:
+) -> TrainingResult:
     features, targets = learnable()
     return train_olip(
         config, features, targets, TRAIN, VALIDATION, options, checkpoint=checkpoint, stop=stop

@@ -8,7 +8,12 @@ import pytest
 import torch
 from transformers import BlipConfig, SegformerConfig
 
-from scenewright.tools.vision.realism.olip import GRID, SegformerBlip, SegformerVision, width_of
+from scenewright.tools.vision.realism.segformer_blip import (
+    GRID,
+    SegformerBlip,
+    SegformerVision,
+    width_of,
+)
 
 SEGFORMER = {
     "hidden_sizes": [4, 8, 8, 8], "depths": [1, 1, 1, 1], "num_attention_heads": [1, 1, 1, 1],

@@ -14,10 +14,10 @@ from scenewright.core.images import read_image
 from scenewright.core.ports.vision import Detection, RealismError, RealismScorer
 from scenewright.providers.usage import Usage, count
 from scenewright.tools.vision.extraction.views import RED
-from scenewright.tools.vision.realism.pictures import LEAST_SIDE, VIEW_WORDS
+from scenewright.tools.vision.realism.examples import Examples
+from scenewright.tools.vision.realism.object_views import LEAST_SIDE, VIEW_WORDS
 from scenewright.tools.vision.realism.vlm import (
     STRATEGIES,
-    Examples,
     Strategy,
     VlmScorer,
     example_reply,

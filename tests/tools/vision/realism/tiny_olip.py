@@ -8,7 +8,8 @@ import torch
 
 from scenewright.miniature.training.blip import EMBEDDING, new_model, new_processor, new_tokenizer
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
-from scenewright.tools.vision.realism.olip import BlipEncoder, Olip, OlipConfig
+from scenewright.tools.vision.realism.blip import BlipEncoder
+from scenewright.tools.vision.realism.olip import Olip, OlipConfig
 from scenewright.tools.vision.realism.olip_files import save_olip
 
 
