@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.config.removed import check_removed_options
-from scenewright.core.ports.backend import MAX_SIDE, MAX_STEPS
+from scenewright.core.ports import MAX_SIDE, MAX_STEPS
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.questions import Protocol, QuestionForm
 from scenewright.core.validation import FiniteModel, RequestModel

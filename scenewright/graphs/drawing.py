@@ -24,8 +24,8 @@ from scenewright.agents.composers.comparison import changes_of, compared, withou
 from scenewright.config.options import LoopOptions
 from scenewright.core.images import ImageStore
 from scenewright.core.layout import Region, keep_outside
+from scenewright.core.ports import MAX_PROMPT
 from scenewright.core.ports.backend import (
-    MAX_PROMPT,
     BatchingBackend,
     Box,
     GeneratedImage,

@@ -19,12 +19,9 @@ from pydantic import Field, model_validator
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.layout import Region
+from scenewright.core.ports import MAX_PROMPT, MAX_SIDE, MAX_STEPS
 from scenewright.core.validation import FiniteModel, FrozenModel
 
-MAX_SIDE = 4096
-MAX_STEPS = 1000
-MAX_PROMPT = 20_000
-"""Most characters of a prompt."""
 ReferenceMaths = Literal["exact", "joined", "pictures", "none"]
 """How reference images enter a picture.
 

@@ -15,7 +15,8 @@ from typing import Any
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.config.profiles import CHAT_COMPOSERS, Profile, SettingsError
 from scenewright.config.settings import Settings
-from scenewright.core.ports.backend import MAX_PROMPT, BackendError, BackendFeatures, ImageBackend
+from scenewright.core.ports import MAX_PROMPT
+from scenewright.core.ports.backend import BackendError, BackendFeatures, ImageBackend
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.errors import RunError
 from scenewright.graphs.initial_image import check_initial_image

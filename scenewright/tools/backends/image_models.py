@@ -11,7 +11,8 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.agents.judges.pictures import CHARACTERS_A_TOKEN
-from scenewright.core.ports.backend import MAX_SIDE, BackendError, BackendFeatures
+from scenewright.core.ports import MAX_SIDE
+from scenewright.core.ports.backend import BackendError, BackendFeatures
 from scenewright.providers.model_facts import ModelTableError, checked, model_facts, row_of
 
 PROVIDERS = ("openai", "gemini")

@@ -23,7 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from scenewright.core.closed_vocabulary import ClosedVocabulary, VocabularyError, read_vocabulary
 from scenewright.core.error_text import error_text
-from scenewright.core.ports.backend import MAX_SIDE, MAX_STEPS, BackendError
+from scenewright.core.ports import MAX_SIDE, MAX_STEPS
+from scenewright.core.ports.backend import BackendError
 from scenewright.providers.hub.cache import PULL, about, survey
 from scenewright.providers.hub.needs import (
     DEFAULTS,

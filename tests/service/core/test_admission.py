@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from scenewright.config.settings import Settings
-from scenewright.core.ports.backend import MAX_PROMPT
+from scenewright.core.ports import MAX_PROMPT
 from scenewright.core.scene import MAX_OBJECTS, SceneGraph
 from scenewright.service.app import create_app
 from scenewright.service.core.admission import check_models, check_prompt, check_run
