@@ -14,7 +14,7 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 
 from scenewright.service.api.common import HeadRoute
-from scenewright.service.core.aside import LARGE
+from scenewright.service.core.aside import LARGE_SCENE_ITEMS
 from scenewright.service.core.service import Service
 
 LARGE_BODY = 16 * 1024
@@ -48,7 +48,7 @@ class LargeBodyRoute(HeadRoute):
                 return field.validate(data, {}, loc=("body",))
 
             service: Service = request.app.state.service
-            found = await service.aside.compute(LARGE + 1, read)
+            found = await service.aside.compute(LARGE_SCENE_ITEMS + 1, read)
             if found is None:
                 # FastAPI says what is wrong with it.
                 return await handle(request)

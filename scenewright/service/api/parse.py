@@ -12,7 +12,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.runs.reading import ReadScene, preliminary
 from scenewright.service.api.common import Core
 from scenewright.service.api.large_bodies import LargeBodyRoute
-from scenewright.service.core.aside import LARGE, size_of
+from scenewright.service.core.aside import LARGE_SCENE_ITEMS, size_of
 from scenewright.service.core.identity import Identity, allow
 from scenewright.service.core.requests import model_that_reads, named_profile
 from scenewright.service.core.schemas import ParseRequest, ParseResponse, RefinementRequest
@@ -35,7 +35,7 @@ async def parse(
     read = await parsed(asked, service, identity)
     size, write = size_of(read.scene), read.model_dump_json
     # Thousands of facts are written aside, too.
-    text = write() if size <= LARGE else await service.aside.in_turn(size, write)
+    text = write() if size <= LARGE_SCENE_ITEMS else await service.aside.in_turn(size, write)
     return Response(text, media_type="application/json")
 
 

@@ -19,7 +19,7 @@ from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.judges.vlm import VisionLanguageModel
 from scenewright.agents.panel.panel import Panel
 from scenewright.cli import doctor
-from scenewright.cli.judges import looked_at
+from scenewright.cli.judges import describe_judges
 from scenewright.config.profiles import BUILT_IN, LocalJudgeSpec
 from scenewright.config.settings import Settings, find_profile, settings_with
 from scenewright.core.ports.judge import JudgeError
@@ -286,5 +286,5 @@ async def test_profile_reaches_its_judges_the_manifest_and_doctor(
 
 @pytest.mark.usefixtures("available", "shared", "settings")
 def test_list_of_judges_tells_it(folder: Path) -> None:
-    (row,) = looked_at([f"local:{folder}"])
+    (row,) = describe_judges([f"local:{folder}"])
     assert "linear layers in 4 bit" in row["caps"]

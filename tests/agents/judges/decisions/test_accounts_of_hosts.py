@@ -28,7 +28,7 @@ from scenewright.core.ports.judge import JudgeError
 from scenewright.providers.clients.systemone import SystemOneClient
 from scenewright.providers.hub.needs import needs_of_spec
 from scenewright.providers.usage import PriceTable, Usage
-from scenewright.runs.coverage import _of_judge
+from scenewright.runs.known_words import words_of_judge
 from scenewright.runs.model_factory.profiles import build_judge
 
 HOSTED = sorted(set(DECISION_HOSTS) - set(OWN_HOSTS))
@@ -120,7 +120,7 @@ def test_a_model_here_is_one_by_its_name_too() -> None:
     assert isinstance(judge, LocalDecisionJudge)
     assert judge is build_judge("decision:local/miniature/judge-a")
     assert judge is not build_judge("local:miniature/judge-a")
-    words = _of_judge("decision:local/miniature/judge-a")
+    words = words_of_judge("decision:local/miniature/judge-a")
     assert words is not None
     assert words == judge.caps.vocabulary
     (need,) = needs_of_spec("decision:local/Qwen/Qwen3-VL-2B-Instruct")
