@@ -48,7 +48,7 @@ from scenewright.evals.studies.xtc.config import XtcConfig
 from scenewright.evals.studies.xtc.running import run_xtc
 from scenewright.miniature.painter import paint
 from scenewright.mock_providers import Fault, MockProviders, MockSettings, serving
-from scenewright.mock_providers.accounts import Kept
+from scenewright.mock_providers.accounts import StoredReply
 from scenewright.providers import AnswerStore
 from scenewright.runs.api import refine
 from scenewright.runs.model_factory.profiles import build_judge
@@ -334,7 +334,7 @@ async def cut_off(lab: MockProviders, work: Coroutine[Any, Any, object], after: 
     task = asyncio.ensure_future(work)
     claim, left = lab.replays.claim, after
 
-    async def counted(account: str, key: str, asked: str) -> Kept | None:
+    async def counted(account: str, key: str, asked: str) -> StoredReply | None:
         nonlocal left
         left -= 1
         if left == 0:
