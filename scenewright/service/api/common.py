@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from scenewright.config.options import Name, RunOptions, Text
 from scenewright.core.scene import SceneGraph
 from scenewright.service.core.identity import Identity, allow
-from scenewright.service.core.requests import taken_in
+from scenewright.service.core.requests import parse_request
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
 
@@ -83,7 +83,7 @@ class Extension(RunOptions):
             **{name: getattr(self, name) for name in own},
             **more,
         )
-        return taken_in(asked, service.base, service.settings.profiles)
+        return parse_request(asked, service.base, service.settings.profiles)
 
 
 async def service_of(request: Request) -> Service:

@@ -53,7 +53,7 @@ def scene_of(given: SceneInput) -> SceneGraph:
     return found
 
 
-def taken_in(
+def parse_request(
     request: RefinementRequest, settings: Settings, allowed: tuple[str, ...] = ()
 ) -> RefinementRequest:
     """Return a request whose scene is a graph, with what its sentence says beside it.

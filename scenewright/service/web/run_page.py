@@ -27,7 +27,6 @@ from scenewright.runs.report.graph import Mark, draw_graph
 from scenewright.runs.report.pictures import Picture, linked
 from scenewright.runs.report.render import render_run
 from scenewright.service.api.common import Core, Reader, Refiner, RunId
-from scenewright.service.core.aside import size_of_request
 from scenewright.service.core.errors import (
     Conflict,
     DamagedRun,
@@ -41,6 +40,7 @@ from scenewright.service.core.requests import AGENT, form_key, profile_of, reque
 from scenewright.service.core.schemas import ENDED, RefinementRequest, Status
 from scenewright.service.core.service import STANDS_STILL, Service, reading
 from scenewright.service.core.store import Run
+from scenewright.service.core.worker_thread import size_of_request
 from scenewright.service.web.rendering import PageRoute, page, unrendered
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -96,7 +96,7 @@ async def frozen(request: Request, run_id: RunId, service: Core, identity: Reade
 
 
 @router.post("/runs/{run_id}/again")
-async def again(request: Request, run_id: RunId, service: Core, identity: Refiner) -> Response:
+async def requeue(request: Request, run_id: RunId, service: Core, identity: Refiner) -> Response:
     """Ask for a new run like this one: with its seed or another, or by another profile."""
     form = await request.form()
     given = {name: str(form.get(name) or "").strip()[:200] for name in ("key", "seed", "profile")}
@@ -231,7 +231,7 @@ async def seen(service: Service, run: Run, tell: Callable[[RunRecord, int], T]) 
     def told() -> T:
         return tell(*_seen(run, folder, service.base))
 
-    return await service.aside.compute(size_of_request(run.request), told)
+    return await service.worker_thread.compute(size_of_request(run.request), told)
 
 
 def _seen(run: Run, folder: Path, settings: Settings) -> tuple[RunRecord, int]:
