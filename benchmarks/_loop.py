@@ -43,7 +43,7 @@ from scenewright.config.profiles import BUILT_IN, Profile
 from scenewright.core.facts import FACT_KINDS, Fact, FactKind, Recall, ScoreCard
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import Role
-from scenewright.graphs.state import improves
+from scenewright.graphs.record import improves
 from scenewright.graphs.strategies.base import Attempt, attempts_of
 from scenewright.runs.api import refine
 from scenewright.runs.model_factory.profiles import RunModels

@@ -21,7 +21,7 @@ from scenewright.agents.panel.answer_arrays import two_way_probability
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.evals.runner.sentinels import FOLDER, QUESTIONS
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 
 JUDGES = ("a", "b", "c", "d", "weak", "eager")
 """The miniature's."""
@@ -50,7 +50,7 @@ class Candidates:
 def candidates(paintings: int = PAINTINGS, blurs: Sequence[float] = BLURS) -> Candidates:
     """Paint, blur and ask."""
     torch.set_num_threads(1)
-    judges = [judge_of(f"local:miniature/judge-{name}") for name in JUDGES]
+    judges = [build_judge(f"local:miniature/judge-{name}") for name in JUDGES]
     groups: dict[str, list[LabelledFact]] = {}
     for fact in synthetic_facts(paintings, SEED):
         groups.setdefault(fact.picture.name, []).append(fact)

@@ -82,7 +82,7 @@ from scenewright.miniature.world import CONTACTS
 from scenewright.mock_providers import MockSettings
 from scenewright.providers.caller import Caller
 from scenewright.providers.usage import PriceTable, Usage
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 from scenewright.tools.vision.extraction.one_stage import PictureParser
 
 SIZES = (3, 3, 4, 4, 5, 6)
@@ -282,7 +282,7 @@ async def _verified(
         consensus="judges", judges=VERIFIERS, rare=0, least_relations=0,
         synonyms=False, diversity=False, attributes=False,
     )  # fmt: skip
-    judges = [judge_of(spec) for spec in VERIFIERS]
+    judges = [build_judge(spec) for spec in VERIFIERS]
     building = Building(config, dataset, folder / "built", voters, judges=judges)
     try:
         await building.run(building.plan())

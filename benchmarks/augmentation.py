@@ -65,7 +65,7 @@ from scenewright.evals.studies.real.augmentation import (
 from scenewright.evals.studies.real.ranking import How, Ranked, ties
 from scenewright.evals.studies.real.relation_recognition import Annotated, compare_relations
 from scenewright.evals.studies.real.style import StyleScorer
-from scenewright.runs.model_factory.profiles import panel_of
+from scenewright.runs.model_factory.profiles import build_panel
 
 NAME = "augmentation"
 START = Path(str(miniature.__file__)).parent / "weights" / "ip-adapter" / "image_encoder"
@@ -253,7 +253,7 @@ def agreed(name: str, rows: Sequence[Scored], truth: Mapping[str, float]) -> dic
 async def measure(plan: Plan, folder: Path, draw: str = DRAW) -> dict[str, Any]:
     """Return all figures."""
     style, trained = await trained_style(folder, plan.styles)
-    judges = await panel_of(JUDGES)
+    judges = await build_panel(JUDGES)
     try:
         bench = Bench(plan, style, judges, folder)
         classes = await class_figures(bench, draw)

@@ -257,7 +257,7 @@ async def faulty(
             # The first request of a client takes long enough to be taken for a hanging one.
             await judge.answer(image, FACTS[:1])
             expected = await answered(judge, image, FACTS)
-            lab.order(fault, 100 if stays else 1, key)
+            lab.schedule(fault, 100 if stays else 1, key)
             found = await judge.answer(image, FACTS)
             await judge.aclose()
             await caller.aclose()

@@ -49,7 +49,7 @@ from scenewright.miniature.truth import Painting
 from scenewright.miniature.world import CONTACTS
 from scenewright.runs.model_factory.extractors import MINIATURE
 from scenewright.runs.model_factory.local_models import detector_of
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 from scenewright.tools.vision.detection.boxes import iou
 from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
 from scenewright.tools.vision.extraction.judged_readers import (
@@ -218,7 +218,7 @@ class TrueBoxes:
 def readers(painting: Painting, detector: Detector) -> dict[str, GraphExtractor]:
     """Return name → extractor for one painting; answers are kept for this picture alone."""
     world = miniature_world()
-    judges = [judge_of(name) for name in MINIATURE.attributes.names]
+    judges = [build_judge(name) for name in MINIATURE.attributes.names]
     a, b = (SharedJudge(judge) for judge in judges)
 
     def two_stage(found: Detector, verified: bool = True) -> TwoStageExtractor:

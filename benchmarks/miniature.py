@@ -59,7 +59,7 @@ from scenewright.config.settings import find_profile
 from scenewright.core.facts import FACT_KINDS
 from scenewright.miniature.training.judges import TITLES
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES, SETTINGS, SIZE
-from scenewright.runs.model_factory.profiles import build_run_models, judge_of, warm
+from scenewright.runs.model_factory.profiles import build_judge, build_run_models, warm
 
 LICENSE = "Apache-2.0"
 ROOT = Path(__file__).parent.parent
@@ -98,7 +98,7 @@ async def measure(plan: Plan, place: Path) -> dict[str, Any]:
     figures: dict[str, Any] = size_figures()
     run_models = await build_run_models(profile)
     await warm(run_models)
-    judges = [judge_of(spec) for spec in judge_specs()]
+    judges = [build_judge(spec) for spec in judge_specs()]
     with closing(KeptTeam(profile, run_models, place)) as kept:
         figures |= autoencoder_figures(plan.paintings)
         figures |= segmenter_figures(plan.paintings)

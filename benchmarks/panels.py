@@ -37,7 +37,7 @@ from scenewright.evals.studies.panel.cascades import COSTS, CascadeReplayer, Pla
 from scenewright.evals.studies.panel.sources.live_judges import query_table
 from scenewright.evals.studies.panel.table import AnswerTable
 from scenewright.providers import AnswerStore
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 
 JUDGES = ("a", "b", "weak", "eager")
 PANELS: Mapping[str, tuple[str, ...]] = {
@@ -60,7 +60,7 @@ async def labelled_table(
 ) -> AnswerTable:
     """Return what judges of the miniature say of labelled facts of paintings."""
     torch.set_num_threads(1)
-    asked = [judge_of(f"local:miniature/judge-{name}") for name in judges]
+    asked = [build_judge(f"local:miniature/judge-{name}") for name in judges]
     # As in a run: what lacks its object is not asked.
     facts = [
         fact

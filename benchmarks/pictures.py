@@ -31,7 +31,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES, can_hold
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser, Vocabulary
 
 PAINTINGS = 100
@@ -89,7 +89,7 @@ async def read(judges: Sequence[Judge], pictures: Sequence[Painting]) -> list[An
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure both judges and each alone."""
     pictures = paintings(QUICK if options.quick else PAINTINGS)
-    judges = [judge_of(f"local:miniature/{name}") for name in JUDGES]
+    judges = [build_judge(f"local:miniature/{name}") for name in JUDGES]
     # The first call loads the weights.
     asyncio.run(read(judges, pictures[:1]))
     began = time.perf_counter()

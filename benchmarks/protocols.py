@@ -47,7 +47,7 @@ from scenewright.miniature.truth import Painting, Truth
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 from scenewright.providers import AnswerStore
 from scenewright.providers.judge_calls import BY_LABEL
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 
 JUDGES = ("a", "b", "c", "d", "weak", "eager")
 ALL = "panel"
@@ -240,7 +240,7 @@ def figures_of(asked: Sequence[Case], found: Mapping[str, Sequence[float]]) -> d
 def measure(count: int) -> dict[str, Any]:
     """Return all figures of ``count`` paintings."""
     torch.set_num_threads(1)
-    judges = {name: judge_of(f"local:miniature/judge-{name}") for name in JUDGES}
+    judges = {name: build_judge(f"local:miniature/judge-{name}") for name in JUDGES}
     asked = list(cases(count))
     return figures_of(asked, asyncio.run(scores(judges, asked)))
 

@@ -38,7 +38,7 @@ from scenewright.providers import ask, open_answers
 from scenewright.providers.limits import Limits
 from scenewright.providers.retry import Backoff
 from scenewright.runs.model_factory.local_models import SHARED
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 
 LATENCY = 0.2
 PROCESSES = 2
@@ -97,7 +97,7 @@ async def _asked(work: Work, pipe: Any, start: Any) -> Did:
     os.environ["BENCH_SHARED_KEY"] = work.key
     accounts = {work.key: AccountSpec(**work.settings)}
     settings = load_settings(accounts=accounts, shared_limits=work.limits)
-    judge = judge_of(f"{work.key}:instant", settings=settings)
+    judge = build_judge(f"{work.key}:instant", settings=settings)
     facts = facts_of(load_scene(SCENE))
     with closing(open_answers(work.answers, None)) as store:
 

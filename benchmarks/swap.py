@@ -63,7 +63,7 @@ from scenewright.evals.runner.sentinels import (
 )
 from scenewright.evals.store.results import SENTINELS
 from scenewright.mock_providers import MockSettings
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 
 Array = NDArray[np.float64]
 FORMS = ("probabilities", "noisy", "stated", "votes", "sampled")
@@ -116,7 +116,7 @@ class Pair:
 
 def pairs_of(found: Candidates, names: Sequence[str], copies: int) -> list[Pair]:
     """Ask every pair of judges."""
-    judges = {name: judge_of(f"local:miniature/judge-{name}") for name in names}
+    judges = {name: build_judge(f"local:miniature/judge-{name}") for name in names}
     every = range(len(JUDGES))
     pairs = list(combinations([JUDGES.index(name) for name in names], 2))
     made = []

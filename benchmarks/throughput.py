@@ -48,7 +48,7 @@ from scenewright.mock_providers.faults import Fault
 from scenewright.mock_providers.settings import MockSettings
 from scenewright.providers import AnswerStore, ask
 from scenewright.runs.model_factory.local_models import SHARED
-from scenewright.runs.model_factory.profiles import caller_of, judge_of
+from scenewright.runs.model_factory.profiles import build_judge, get_caller
 
 MODEL = "instant"
 LATENCY = 0.2
@@ -138,7 +138,7 @@ async def ours(
 ) -> Outcome:
     """Ask about all images through ``ask``; ``judge``: another one of the account ``key``."""
     settings = settings_of(url, plan, key, provider=provider)
-    asked_of = judge_of(judge or f"{key}:{MODEL}", settings=settings)
+    asked_of = build_judge(judge or f"{key}:{MODEL}", settings=settings)
     with closing(AnswerStore(folder / f"{key}.sqlite")) as store:
 
         async def one(number: int) -> bool:
@@ -204,8 +204,8 @@ def resident() -> int:
 async def waiting(url: str, plan: Plan, facts: Sequence[Fact]) -> dict[str, float]:
     """Measure the processor time and memory of calls in line."""
     settings = settings_of(url, plan, "waiting", requests_per_minute=1, window=60.0)
-    judge = judge_of(f"waiting:{MODEL}", settings=settings)
-    caller = caller_of("waiting", settings)
+    judge = build_judge(f"waiting:{MODEL}", settings=settings)
+    caller = get_caller("waiting", settings)
     pictures = [picture(number) for number in range(WAITING)]
     await judge.answer(picture(WAITING), facts)
     before = resident()

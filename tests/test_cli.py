@@ -64,7 +64,7 @@ def _silent(judge: ScriptedJudge, facts: list[Fact], answers: list[Answer]) -> l
 def models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Models:
     made = Models()
     monkeypatch.setattr(profiles, "backend_of", made.backend_of)
-    monkeypatch.setattr(profiles, "judge_of", made.judge)
+    monkeypatch.setattr(profiles, "build_judge", made.judge)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCENEWRIGHT_DEBUG", "0")
     return made
@@ -385,7 +385,7 @@ def test_doctor_tells_what_would_run_and_why_not(
     models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Importing torch takes seconds and tells nothing about the models here.
-    monkeypatch.setattr(doctor, "_devices", lambda: ["cpu (2 threads)"])
+    monkeypatch.setattr(doctor, "devices", lambda by_torch: ["cpu (2 threads)"])
     good = call("doctor", "--profile", "miniature", "--json")
     report = json.loads(good.stdout)
     assert good.exit_code == 0
@@ -396,7 +396,7 @@ def test_doctor_tells_what_would_run_and_why_not(
     def absent(spec: str, settings: object = None) -> ScriptedJudge:
         raise JudgeError(f"{spec} has no weights: train it first")
 
-    monkeypatch.setattr(profiles, "judge_of", absent)
+    monkeypatch.setattr(profiles, "build_judge", absent)
     bad = call("doctor", "--profile", "miniature")
     assert bad.exit_code == 3
     assert "miniature, default: would not run" in bad.stdout
@@ -425,7 +425,7 @@ def test_doctor_knows_what_fits_before_it_is_fetched(
 
 
 def test_doctor_goes_on_where_a_profile_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_devices", lambda: ["cpu (2 threads)"])
+    monkeypatch.setattr(doctor, "devices", lambda by_torch: ["cpu (2 threads)"])
     Path("scenewright.toml").write_text('[profiles.mine]\nchat = "scripted:director"\n')
     done = call("doctor", "--json")
     report = json.loads(done.stdout)

@@ -14,7 +14,15 @@ import typer
 
 from scenewright.cli import options
 from scenewright.cli.app import App
-from scenewright.cli.console import console, fail, give, labelled, print_table, run_async, say
+from scenewright.cli.console import (
+    console,
+    fail,
+    print_labelled,
+    print_result_as,
+    print_table,
+    run_async,
+    say,
+)
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
@@ -98,7 +106,7 @@ def rehearse(
     )
     with show_progress("rehearsing", quiet) as show:
         found = run_async(run(profile, given, lambda text: show(0, None, text)))
-    give(as_json, _json(found), _print, found)
+    print_result_as(as_json, _json(found), _print, found)
 
 
 def _size(text: str) -> tuple[int, int]:
@@ -142,7 +150,7 @@ def _print(found: Rehearsal) -> None:
         measured = (
             "not measured" if ratio is None else f"{gib(model.peak)}, {ratio:.2f} of the plan"
         )
-        labelled(
+        print_labelled(
             [
                 ("  weights", f"{model.parameters / 1e9:.2f}·10⁹ in {model.dtype}"),
                 ("  plan", f"{gib(model.planned)} on {model.device}: {model.plan}"),

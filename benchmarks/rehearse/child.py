@@ -32,7 +32,7 @@ from scenewright.core.ports.judge import JudgeError
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FrozenModel
-from scenewright.runs.model_factory.profiles import backend_of, judge_of
+from scenewright.runs.model_factory.profiles import backend_of, build_judge
 
 if TYPE_CHECKING:
     import torch
@@ -174,7 +174,7 @@ async def rehearse_judge(job: Job, doing: Callable[[str], None]) -> RehearsedMod
     settings = load_settings()
     settings = settings_with(job.profile, settings) or settings
     how = settings.local_judges.model_copy(update={"dtype": job.dtype})
-    judge: Any = judge_of(job.judge, settings.model_copy(update={"local_judges": how}))
+    judge: Any = build_judge(job.judge, settings.model_copy(update={"local_judges": how}))
     from scenewright.agents.judges.vlm import device_of
     from scenewright.tools.backends.memory import free_memory, gib, usable
 

@@ -19,7 +19,7 @@ from scenewright.cli.console import Exit, clear_errors
 from scenewright.cli.run_options import derived_parameters
 
 Hint = str | Callable[[Mapping[str, Any]], str]
-"""What to do after an interruption: a text, or a function of the command's options."""
+"""Hint after an interruption: a text, or a function of the command's options."""
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _HINT = "__after_interruption__"
 _GROUPS = "__option_groups__"

@@ -14,7 +14,9 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
 
 import typer
@@ -77,7 +79,20 @@ def note(text: str | Text, style: str = "") -> None:
     say(text, style, console(stderr=True))
 
 
-def labelled(lines: Iterable[tuple[str, str]], width: int, where: Console | None = None) -> None:
+def print_heading(name: str, about: str, where: Console | None = None) -> None:
+    """Print a name in bold with its description."""
+    say(Text.assemble((name, "bold"), f"  {about}" if about else ""), "", where)
+
+
+def text_of(name: str, /, **values: object) -> str:
+    """Return a text of the folder ``texts`` with ``values`` in their places."""
+    template = files("scenewright.cli").joinpath("texts", f"{name}.txt").read_text("utf-8")
+    return Template(template).substitute(values)
+
+
+def print_labelled(
+    lines: Iterable[tuple[str, str]], width: int, where: Console | None = None
+) -> None:
     """Print lines of a label of ``width`` columns and a text."""
     for label, text in lines:
         say(Text.assemble((f"{label:<{width}}", "bold"), text), "", where)
@@ -171,7 +186,7 @@ def fields_of(found: object, *names: str, **more: Any) -> dict[str, Any]:
     return {name: getattr(found, name) for name in names} | more
 
 
-def give(
+def print_result_as(
     as_json: bool, data: Any, show: Callable[P, object], *args: P.args, **kwargs: P.kwargs
 ) -> None:
     """Print a command's result: ``data`` as JSON, or by ``show`` with its arguments."""
@@ -381,27 +396,16 @@ def _warnings_as_notes() -> Iterator[None]:
         warnings.showwarning = plain
 
 
-EXITS: dict[str, Exit] = {
-    **dict.fromkeys(
-        (
-            *("ChoiceError", "ConfigError", "DatasetError", "EditError", "FormatError"),
-            *("ImageError", "MockError", "LabelError", "MatchingError", "MetricError", "PageError"),
-            *("PanelStudyError", "PredicateError", "RatingError", "RealismError", "SceneError"),
-            *("SchemaError", "ServiceError", "SettingsError", "StudyError", "UnknownSceneError"),
-            "XtcError",
-        ),
-        Exit.USAGE,
-    ),
-    **dict.fromkeys(
-        (
-            *("BackendError", "CallError", "Cancelled", "DatabaseError", "RequestError"),
-            *("DetectionError", "DownloadError", "EvalError", "ExtractionError", "HubError"),
-            *("JudgeError", "LogError", "ReplyError", "RunError", "StoreError"),
-        ),
-        Exit.FAILED,
-    ),
-}
-"""Exit code by the name of an error's class, or of its nearest base class that has one.
+WRONG_INPUT = frozenset(
+    (
+        *("AnnotationError", "ChoiceError", "ConfigError", "DatasetError", "EditError"),
+        *("FormatError", "ImageError", "LabelError", "MatchingError", "MetricError", "MockError"),
+        *("PageError", "PanelStudyError", "PredicateError", "RatingError", "RealismError"),
+        *("SceneError", "SchemaError", "ServiceError", "SettingsError", "StudyError"),
+        *("UnknownSceneError", "XtcError"),
+    )
+)
+"""Names of the classes of errors that say that the input is wrong; others say that a step failed.
 
 Names, so that a failing command imports nothing more.
 """
@@ -416,9 +420,9 @@ def describe(error: BaseException) -> tuple[str, Exit]:
     if isinstance(error, ExceptionGroup) and error.exceptions:
         return describe(error.exceptions[0])
     text = str(error).strip() or type(error).__name__
-    for base in type(error).__mro__:
-        if base.__module__.startswith("scenewright.") and base.__name__ in EXITS:
-            return text, EXITS[base.__name__]
+    bases = (base for base in type(error).__mro__ if base.__module__.startswith("scenewright."))
+    if names := {base.__name__ for base in bases}:
+        return text, Exit.USAGE if names & WRONG_INPUT else Exit.FAILED
     if isinstance(error, ModuleNotFoundError):
         from scenewright.runs.model_factory.local_models import NO_LOCAL, lacks_local
 

@@ -18,9 +18,9 @@ from scenewright.cli.console import (
     console,
     fail,
     fields_of,
-    give,
     note,
     print_json,
+    print_result_as,
     print_table,
     say,
     split_list,
@@ -102,7 +102,7 @@ def list_options(name: NameArgument, as_json: options.Json = False) -> None:
     from scenewright.evals.datasets.registry import loader_of
 
     found = dict(loader_of(name).options)
-    give(as_json, found, print_table, ("option", "meaning"), found.items(), wraps=True)
+    print_result_as(as_json, found, print_table, ("option", "meaning"), found.items(), wraps=True)
 
 
 @app.command()
@@ -140,7 +140,7 @@ def stats(
     path: PathOption = None,
     set_: SetOption = None,
     limit: options.Limit = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     as_json: options.Json = False,
 ) -> None:
     """Show statistics of a set: sizes, vocabulary, levels and classes, as tables and plots.
@@ -177,7 +177,7 @@ def stats(
 @app.command()
 def predicates(
     name: NameArgument,
-    out: Annotated[Path, typer.Option("--out", "-o")],
+    out: options.Out,
     path: PathOption = None,
     set_: SetOption = None,
     limit: options.Limit = None,
@@ -207,7 +207,7 @@ def predicates(
 @app.command()
 def sample(
     name: NameArgument,
-    out: Annotated[Path, typer.Option("--out", "-o")],
+    out: options.Out,
     path: PathOption = None,
     set_: SetOption = None,
     counts: str | None = None,
@@ -374,7 +374,7 @@ _AGAIN = "Fetched files stay: the same command goes on from there."
 @resumable(_AGAIN)
 def get(
     name: Annotated[str, typer.Argument()] = "",
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     only: list[str] | None = None,
     yes: options.NoQuestion = False,
     dry_run: options.DryRun = False,

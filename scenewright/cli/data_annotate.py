@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+from pydantic import ValidationError
 
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
@@ -17,7 +15,6 @@ from scenewright.cli.console import (
     console,
     fail,
     fields_of,
-    give,
     note,
     print_json,
     run_and_free,
@@ -25,15 +22,14 @@ from scenewright.cli.console import (
     split_list,
 )
 from scenewright.cli.costs import agree, cost_data, print_costs
-from scenewright.cli.options import given
+from scenewright.cli.options import without_none
 from scenewright.cli.progress import show_progress
+from scenewright.core.validation import first_problem
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
-    from scenewright.core.ports.judge import Judge
     from scenewright.evals.annotation.config import AnnotateConfig
-    from scenewright.evals.annotation.panel_queries import TextModel, Voter
-    from scenewright.evals.annotation.pipeline import Plan, Summary
+    from scenewright.evals.annotation.pipeline import Summary
 
 app = App(help="Build data sets of scene graphs from photos, and measure them.")
 
@@ -55,7 +51,7 @@ def annotate(
     detections: Path | None = None,
     panel: list[str] | None = None,
     rare: Annotated[int | None, typer.Option(min=0)] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     plan_only: options.Plan = False,
     limit_usd: options.OptionalAmount = None,
     yes: options.Yes = False,
@@ -95,16 +91,20 @@ def annotate(
         limit_usd: Ask before work that costs more than this many dollars.
     """
     from scenewright.evals.annotation.engine import engine_of
+    from scenewright.evals.annotation.panel_queries import text_model_of, voters_of
     from scenewright.evals.annotation.pipeline import Building
     from scenewright.evals.datasets.registry import open_dataset
+    from scenewright.runs.model_factory.profiles import build_judge
 
-    place = engine_of(engine, workers, address)
-    with _wrong_input():
-        asked, root = _asked(config, photos, detections, panel, rare, limit_usd)
-        voters, text, judges = _models(asked)
-        dataset = open_dataset(asked.dataset, root)
+    machines = engine_of(engine, workers, address)
+    fields = without_none(panel=split_list(panel) or None, rare=rare, limit_usd=limit_usd)
+    asked, root = _read_config(config, photos, detections, fields)
+    voters, text = voters_of(asked.panel), None
+    if asked.synonyms or asked.diversity or asked.attributes:
+        text = text_model_of(asked.text_model or asked.panel[0])
+    judges = tuple(build_judge(spec) for spec in asked.judges)
+    dataset = open_dataset(asked.dataset, root)
     folder = out if out is not None else Path("built") / asked.name
-    where = console(stderr=True)
     with show_progress("", quiet) as show:
         building = Building(
             asked,
@@ -115,15 +115,38 @@ def annotate(
             judges,
             retry=retry,
             told=lambda stage, done, of: show(done, of, STAGES.get(stage, stage)),
-            engine=place,
+            engine=machines,
         )
         try:
             found = building.plan()
             if plan_only and as_json:
-                print_json(_plan_data(found))
+                who = {"annotates": "{who}", "judges": "judge {who}"}
+                lines = {
+                    who.get(n.what, "{what} by {who}").format(who=n.who, what=n.what): n.most
+                    for n in found.costs.lines
+                }
+                print_json(
+                    {
+                        "photos": found.photos,
+                        "replies_there": found.done,
+                        "replies_failed": found.failed,
+                        "lines": {name: cost_data(line) for name, line in lines.items()},
+                        "usd": found.costs.usd,
+                        "unpriced": [name for name, line in lines.items() if line.usd is None],
+                    }
+                )
                 return Exit.OK
             if plan_only or not quiet:
-                _print_plan(found, asked, console() if plan_only else where)
+                where = console(stderr=not plan_only)
+                say(f"{found.photos.get('kept', 0):,} photos", "bold", where)
+                for why, count in sorted(found.photos.items()):
+                    if why != "kept":
+                        say(f"  left out: {count:,} × {why}", "", where)
+                if found.done:
+                    failed = f"{found.failed:,} of them failed (--retry asks again)"
+                    more = f", {failed}" if found.failed else ""
+                    say(f"{found.done:,} replies are stored{more}", "", where)
+                print_costs(found.costs, None, where)
             if plan_only:
                 return Exit.OK
             costs = found.costs
@@ -131,21 +154,46 @@ def annotate(
             made = run_and_free(building.run(found))
         finally:
             building.close()
-    give(as_json, _summary_data(made), _print_summary, made)
+    if as_json:
+        names = ("kind", "model", "reason", "count")
+        print_json(
+            fields_of(
+                made,
+                *("folder", "graphs", "photos", "below_quorum", "parts", "dropped", "synonyms"),
+                *("statistics", "usd", "model_changes"),
+                problems=[dict(zip(names, problem, strict=True)) for problem in made.problems],
+            )
+        )
+    else:
+        print_summary(made)
     if not made.graphs:
         return Exit.UNJUDGED
     return Exit.MISSING if made.problems else Exit.OK
 
 
-@contextmanager
-def _wrong_input() -> Iterator[None]:
-    """Report annotations that cannot be read as wrong input."""
-    from scenewright.evals.errors import AnnotationError
+def _read_config(
+    config: Path | None, photos: Path | None, detections: Path | None, changes: dict[str, Any]
+) -> tuple[AnnotateConfig, Path]:
+    """Return the configuration with ``changes``, and the folder that its paths are relative to."""
+    from scenewright.evals.annotation.config import AnnotateConfig, load_annotate_config
 
     try:
-        yield
-    except AnnotationError as error:
-        raise fail(str(error)) from None
+        if config is not None:
+            if photos is not None or detections is not None:
+                raise fail("CONFIG names the photos: leave --photos and --detections out")
+            if not config.exists():
+                raise fail(f"{config} does not exist: check the path of CONFIG")
+            fields = load_annotate_config(config).model_dump()
+            return AnnotateConfig.model_validate({**fields, **changes}), config.parent
+        if photos is None or detections is None or "panel" not in changes:
+            raise fail("name a CONFIG, or --photos, --detections and --panel")
+        name = "".join(c if c.isalnum() else "-" for c in photos.absolute().name).strip("-")
+        images = {"images": str(photos.absolute())}
+        place = {"name": "coco", "path": str(detections.absolute()), "options": images}
+        fields = {"name": name or "photos", "dataset": place, **changes}
+        return AnnotateConfig.model_validate(fields), Path()
+    except ValidationError as error:
+        raise fail(first_problem(error)) from None
 
 
 @app.command()
@@ -166,47 +214,46 @@ def quality(
         reference (REFERENCE): Graphs of the same photos.
         spotcheck: Answers exported from the page of `scenewright data spotcheck` (CSV or JSON).
     """
-    with _wrong_input():
-        from scenewright.evals.annotation.graph_sets import read_graphs
-        from scenewright.evals.annotation.quality import as_rows, by_id, read_answers, spot_check
-        from scenewright.evals.annotation.quality import quality as measured
+    from scenewright.evals.annotation.graph_sets import read_graphs
+    from scenewright.evals.annotation.quality import as_rows, by_id, read_answers, spot_check
+    from scenewright.evals.annotation.quality import quality as measured
 
-        if (reference is None) == (spotcheck is None):
-            raise fail("name a REFERENCE, or --spotcheck with answers")
-        where = console()
-        if spotcheck is not None:
-            checked = spot_check(read_answers(spotcheck))
-            if as_json:
-                print_json(checked)
-                return
-            say(f"precision  {checked.precision.text()}", "bold")
-            where.print(f"{checked.answers} relations on {checked.photos} photos; "
-                        f"{checked.unsure} unsure, which count in nothing")  # fmt: skip
-            if checked.changed:
-                where.print(f"{checked.changed} changed once the judges' votes were shown: "
-                            "the first answers count")  # fmt: skip
-            for predicate, (right, n) in checked.predicates.items():
-                say(f"  {predicate:<24}{right} of {n}")
-            return
-        assert reference is not None
-        found = measured(read_graphs(built), by_id(read_graphs(reference)))
+    if (reference is None) == (spotcheck is None):
+        raise fail("name a REFERENCE, or --spotcheck with answers")
+    where = console()
+    if spotcheck is not None:
+        checked = spot_check(read_answers(spotcheck))
         if as_json:
-            print_json(found)
+            print_json(checked)
             return
-        for name, value in as_rows(found):
-            say(f"{name:<24}{value}")
-        where.print(
-            f"\n{found.photos} photos in both sets, {found.built} relations against "
-            f"{found.reference}; {found.missing} photos are missing in the built set (they count "
-            f"as empty), {found.unknown} are not in the reference"
-        )
+        say(f"precision  {checked.precision.text()}", "bold")
+        where.print(f"{checked.answers} relations on {checked.photos} photos; "
+                    f"{checked.unsure} unsure, which count in nothing")  # fmt: skip
+        if checked.changed:
+            where.print(f"{checked.changed} changed once the judges' votes were shown: "
+                        "the first answers count")  # fmt: skip
+        for predicate, (right, n) in checked.predicates.items():
+            say(f"  {predicate:<24}{right} of {n}")
+        return
+    assert reference is not None
+    found = measured(read_graphs(built), by_id(read_graphs(reference)))
+    if as_json:
+        print_json(found)
+        return
+    for name, value in as_rows(found):
+        say(f"{name:<24}{value}")
+    where.print(
+        f"\n{found.photos} photos in both sets, {found.built} relations against "
+        f"{found.reference}; {found.missing} photos are missing in the built set (they count "
+        f"as empty), {found.unknown} are not in the reference"
+    )
 
 
 @app.command()
 def spotcheck(
     built: BuiltArgument,
     n: Annotated[int, typer.Option("-n", min=1)] = 50,
-    out: Annotated[Path, typer.Option("--out", "-o")] = Path("spotcheck"),
+    out: options.Out = Path("spotcheck"),
     seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
@@ -221,78 +268,27 @@ def spotcheck(
         n: Photos.
         out: Folder of the page.
     """
-    with _wrong_input():
-        from scenewright.evals.annotation.graph_sets import graphs_file, read_graphs
-        from scenewright.evals.annotation.quality import sample, write_page
+    from scenewright.evals.annotation.graph_sets import graphs_file, read_graphs
+    from scenewright.evals.annotation.quality import sample, write_page
 
-        file = graphs_file(built)
-        name = built.name if built.is_dir() else file.stem
-        page = write_page(sample(read_graphs(built), n, seed), out, name or "set")
-        if as_json:
-            print_json(
-                {
-                    "page": str(page.path),
-                    "photos": page.photos,
-                    "relations": page.relations,
-                    "lost": list(page.lost),
-                }
-            )
-            return
-        where = console()
-        for lost in page.lost:
-            note(f"note: left out: {lost}")
-        say(f"page       {page.path}")
-        where.print(f"to check   {page.relations} relations on {page.photos} photos")
-
-
-def _asked(
-    config: Path | None,
-    photos: Path | None,
-    detections: Path | None,
-    panel: list[str] | None,
-    rare: int | None,
-    limit_usd: float | None,
-) -> tuple[AnnotateConfig, Path]:
-    """Return the configuration, and the folder of its paths."""
-    from pydantic import ValidationError
-
-    from scenewright.core.validation import first_problem
-    from scenewright.evals.annotation.config import AnnotateConfig, load_annotate_config
-
-    named = split_list(panel)
-    changes = given(panel=named or None, rare=rare, limit_usd=limit_usd)
-    try:
-        if config is not None:
-            if photos is not None or detections is not None:
-                raise fail("CONFIG names the photos: leave --photos and --detections out",
-                           Exit.USAGE)  # fmt: skip
-            if not config.exists():
-                raise fail(f"{config} does not exist: check the path of CONFIG")
-            made = load_annotate_config(config)
-            return AnnotateConfig.model_validate({**made.model_dump(), **changes}), config.parent
-        if photos is None or detections is None or not named:
-            raise fail("name a CONFIG, or --photos, --detections and --panel")
-        dataset = {
-            "name": "coco",
-            "path": str(detections.absolute()),
-            "options": {"images": str(photos.absolute())},
-        }
-        name = "".join(c if c.isalnum() else "-" for c in photos.absolute().name).strip("-")
-        fields = {"name": name or "photos", "dataset": dataset, **changes}
-        return AnnotateConfig.model_validate(fields), Path()
-    except ValidationError as error:
-        raise fail(first_problem(error)) from None
-
-
-def _models(asked: AnnotateConfig) -> tuple[tuple[Voter, ...], TextModel | None, tuple[Judge, ...]]:
-    from scenewright.evals.annotation.panel_queries import text_model_of, voters_of
-    from scenewright.runs.model_factory.profiles import judge_of
-
-    voters = voters_of(asked.panel)
-    text = None
-    if asked.synonyms or asked.diversity or asked.attributes:
-        text = text_model_of(asked.text_model or asked.panel[0])
-    return voters, text, tuple(judge_of(spec) for spec in asked.judges)
+    file = graphs_file(built)
+    name = built.name if built.is_dir() else file.stem
+    page = write_page(sample(read_graphs(built), n, seed), out, name or "set")
+    if as_json:
+        print_json(
+            {
+                "page": str(page.path),
+                "photos": page.photos,
+                "relations": page.relations,
+                "lost": list(page.lost),
+            }
+        )
+        return
+    where = console()
+    for lost in page.lost:
+        note(f"note: left out: {lost}")
+    say(f"page       {page.path}")
+    where.print(f"to check   {page.relations} relations on {page.photos} photos")
 
 
 STAGES = {
@@ -308,35 +304,7 @@ STAGES = {
 }
 
 
-def _print_plan(plan: Plan, config: AnnotateConfig, where: Console) -> None:
-    """Print the photos, then a line for each model and stage."""
-    say(f"{plan.photos.get('kept', 0):,} photos", "bold", where)
-    for why, count in sorted(plan.photos.items()):
-        if why != "kept":
-            say(f"  left out: {count:,} × {why}", "", where)
-    if plan.done:
-        failed = f", {plan.failed:,} of them failed (--retry asks again)" if plan.failed else ""
-        say(f"{plan.done:,} replies are stored{failed}", "", where)
-    print_costs(plan.costs, None, where)
-
-
-def _plan_data(plan: Plan) -> dict[str, Any]:
-    named = {"annotates": "{who}", "judges": "judge {who}"}
-    lines = {
-        named.get(n.what, "{what} by {who}").format(who=n.who, what=n.what): n.most
-        for n in plan.costs.lines
-    }
-    return {
-        "photos": plan.photos,
-        "replies_there": plan.done,
-        "replies_failed": plan.failed,
-        "lines": {name: cost_data(line) for name, line in lines.items()},
-        "usd": plan.costs.usd,
-        "unpriced": [name for name, line in lines.items() if line.usd is None],
-    }
-
-
-def _print_summary(made: Summary) -> None:
+def print_summary(made: Summary) -> None:
     """Print what was built and what failed."""
     found = made.statistics
     say(f"{made.graphs:,} scene graphs in {made.folder}", "bold")
@@ -358,15 +326,3 @@ def _print_summary(made: Summary) -> None:
     for change in made.model_changes:
         say(change, "yellow")
     say(f"paid so far: {dollars(made.usd)}")
-
-
-_PROBLEM = ("kind", "model", "reason", "count")
-
-
-def _summary_data(made: Summary) -> dict[str, Any]:
-    return fields_of(
-        made,
-        *("folder", "graphs", "photos", "below_quorum", "parts", "dropped", "synonyms"),
-        *("statistics", "usd", "model_changes"),
-        problems=[dict(zip(_PROBLEM, problem, strict=True)) for problem in made.problems],
-    )

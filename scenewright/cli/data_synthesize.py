@@ -25,7 +25,6 @@ from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from scenewright.evals.annotation.panel_queries import TextModel
-    from scenewright.evals.datasets.base import Item
     from scenewright.evals.datasets.psg_prompts.rows import PromptStatistics
     from scenewright.providers.usage import ExpectedUsage
 
@@ -101,7 +100,8 @@ def synthesize(
     with show_progress("writing", quiet, lines=False) as show:
         made = run_and_free(making.synthesize(work, spec, file, model, show))
     found = statistics_of(made)
-    failed = [item for item in made if "problem" in item.meta and _by_rules(item)]
+    by_rules = (item for item in made if item.meta.get("author") == "rules")
+    failed = [item for item in by_rules if "problem" in item.meta]
     if as_json:
         print_json({"file": str(out), "stand_ins": len(failed), **found.as_json()})
     else:
@@ -117,7 +117,7 @@ def synthesize(
 @resumable("the same command goes on: what is classified is kept")
 def classify(
     file: Path,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     chat: ChatOption = None,
     limit_usd: options.LimitUsd = 5.0,
     yes: options.Yes = False,
@@ -165,10 +165,6 @@ def classify(
         note(f"note: {len(open_)} prompts are not classified; the first: {first}: {why}")
         raise typer.Exit(int(Exit.MISSING))
     return Exit.OK
-
-
-def _by_rules(item: Item) -> bool:
-    return item.meta.get("author") == "rules"
 
 
 def _model(spec: str | None) -> TextModel | None:

@@ -1,12 +1,14 @@
-"""``scenewright doctor``: the installation, and which profiles would run here and why not."""
+"""``scenewright doctor``: the installation, which profiles would run, and a check of an account."""
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,38 +18,32 @@ import typer
 from rich.text import Text
 
 from scenewright.cli import options
-from scenewright.cli.console import Exit, console, describe, fail, give, say
-from scenewright.cli.doctor_account import check_account
+from scenewright.cli.console import (
+    Exit,
+    console,
+    debugging,
+    describe,
+    fail,
+    note,
+    print_json,
+    print_result_as,
+    run_and_free,
+    say,
+)
 from scenewright.core.version import VERSION
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from scenewright.agents.judges.families import JudgeMemory
     from scenewright.config.profiles import Profile
     from scenewright.config.settings import Settings
+    from scenewright.runs.account_check import Kind, ModelCheck
 
 PACKAGES = (
-    "torch",
-    "diffusers",
-    "transformers",
-    "langgraph",
-    "langgraph-checkpoint-sqlite",
-    "langchain-core",
-    "openai",
-    "anthropic",
-    "google-genai",
-    "pydantic",
-    "pillow",
-    "numpy",
-    "networkx",
-    "huggingface-hub",
-    "safetensors",
-    "tokenizers",
-    "jinja2",
-    "typer",
-    "rich",
-)
+    "torch", "diffusers", "transformers", "langgraph", "langgraph-checkpoint-sqlite",
+    "langchain-core", "openai", "anthropic", "google-genai", "pydantic",
+    "pillow", "numpy", "networkx", "huggingface-hub", "safetensors",
+    "tokenizers", "jinja2", "typer", "rich",
+)  # fmt: skip
 
 
 def doctor(
@@ -115,24 +111,37 @@ def doctor(
         "python": {"version": platform.python_version(), "executable": sys.executable},
         "packages": {"scenewright": VERSION} | {name: installed(name) for name in PACKAGES},
         "model_facts": {"as_of": str(facts.as_of), "file": facts.place},
-        "machine": machine(settings.runs, _devices() if profile else _accelerators()),
+        "machine": machine(settings.runs, devices(by_torch=bool(profile))),
         "weights": embedded_weights(),
         "profiles": {
             **{
                 name: check(one, settings, online=online, build=bool(profile))
                 for name, one in every.items()
             },
-            **{name: _unusable(problem) for name, problem in broken.items()},
+            **{
+                name: {
+                    "about": "",
+                    "runs": False,
+                    "models": [],
+                    "accounts": {},
+                    "ends": [],
+                    "parts": [{"part": "settings", "ok": False, "problem": problem, "told": False}],
+                    "memory": None,
+                    "memory_needed": None,
+                    "judges_memory": {"judges": {}, "together_bytes": 0},
+                }
+                for name, problem in broken.items()
+            },
         },
         "default_profile": settings.profile,
     }
     report["ready"] = report["profiles"][wanted]["runs"]
-    give(as_json, report, _print, report, console())
+    print_result_as(as_json, report, print_report, report)
     return Exit.OK if report["ready"] else Exit.FAILED
 
 
-def machine(runs: Path, devices: Sequence[str]) -> dict[str, Any]:
-    """Return platform, processors, ``devices``, and memory and free disk in bytes."""
+def machine(runs: Path, found: Sequence[str]) -> dict[str, Any]:
+    """Return platform, processors, the devices ``found``, and memory and free disk in bytes."""
     from scenewright.runs.readiness import memory_of_machine
 
     place = runs.absolute()
@@ -145,41 +154,38 @@ def machine(runs: Path, devices: Sequence[str]) -> dict[str, Any]:
         "free_disk_bytes": shutil.disk_usage(place).free,
         "runs": str(runs.absolute()),
         "runs_writable": os.access(place, os.W_OK),
-        "devices": [*devices],
+        "devices": [*found],
     }
 
 
-def _devices() -> list[str]:
-    """Return the devices that torch computes on; importing it takes seconds."""
+def devices(by_torch: bool) -> list[str]:
+    """Return the devices that torch computes on, or those that the system names.
+
+    Importing torch takes seconds.
+    """
+    from scenewright.providers.hub.needs import size_words
+    from scenewright.runs.readiness import installed, nvidia_devices
+
+    if not by_torch:
+        build, unused = installed("torch") or "", ""
+        if "+cpu" in build:
+            unused = ", which this build of torch for the CPU does not use"
+        found = [
+            f"cuda:{index} {name}, {size_words(size)}{unused}"
+            for index, (name, size) in enumerate(nvidia_devices())
+        ]
+        apple = sys.platform == "darwin" and platform.machine() == "arm64"
+        return ["cpu", *found, *(["mps"] if apple else [])]
     try:
         import torch
     except Exception as error:
         # A broken build of torch raises whatever its libraries raise.
         return [f"none: torch cannot be imported ({error})"]
-    from scenewright.providers.hub.needs import size_words
-
     found = [f"cpu ({torch.get_num_threads()} threads)"]
     for index in range(torch.cuda.device_count()):
         total = torch.cuda.get_device_properties(index).total_memory
         found.append(f"cuda:{index} {torch.cuda.get_device_name(index)}, {size_words(total)}")
-    if torch.backends.mps.is_available():
-        found.append("mps")
-    return found
-
-
-def _accelerators() -> list[str]:
-    """Return the devices by what the system tells, without torch."""
-    from scenewright.providers.hub.needs import size_words
-    from scenewright.runs.readiness import installed, nvidia_devices
-
-    found = ["cpu"]
-    build = installed("torch") or ""
-    for index, (name, size) in enumerate(nvidia_devices()):
-        unused = ", which this build of torch for the CPU does not use" if "+cpu" in build else ""
-        found.append(f"cuda:{index} {name}, {size_words(size)}{unused}")
-    if sys.platform == "darwin" and platform.machine() == "arm64":
-        found.append("mps")
-    return found
+    return [*found, *(["mps"] if torch.backends.mps.is_available() else [])]
 
 
 def embedded_weights() -> dict[str, int]:
@@ -208,80 +214,42 @@ def check(
     judges' weights, ``ends`` its models that are retired soon and, with ``online``, why a list of
     models could not be read.
     """
-    from scenewright.agents.judges.families import JudgeMemory
+    from scenewright.agents.judges.families import JudgeMemory, together
+    from scenewright.agents.judges.models import listed_ends
     from scenewright.cli.models import present_json
+    from scenewright.config.profiles import reached_by
     from scenewright.providers.hub.cache import survey
     from scenewright.providers.hub.needs import needs_of
-    from scenewright.runs.readiness import (
-        accounts_of,
-        cuda_memory,
-        memory_needed,
-        memory_of_machine,
-    )
+    from scenewright.providers.known_models import ModelEnd, endings
+    from scenewright.runs import readiness
 
     presents = [survey(need) for need in needs_of(profile)]
     absent = {present.need.repository for present in presents if not present.complete}
-    accounts = accounts_of(profile, settings)
+    accounts = readiness.accounts_of(profile, settings)
     keyless = {name for name, account in accounts.items() if not account["key"]}
-    found: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = []
     drawing = None
     judges: dict[str, JudgeMemory] = {}
-    for name, needs, make in _parts(profile, settings, build):
+    for name, needs, make in profile_parts(profile, settings, build):
+        problem, told = "", True
         # The table of models and the lines of accounts say this already.
         if lost := sorted(needs & absent):
             problem = f"not on this machine: {', '.join(lost)}"
         elif lost := sorted(needs & keyless):
             problem = f"no key: set {' or '.join(accounts[lost[0]]['key_variables'])}"
-        if lost:
-            found.append({"part": name, "ok": False, "problem": problem, "told": True})
-            continue
-        try:
-            built = make()
-            # Files are read when the fingerprint is computed, not when the model is named.
-            _ = getattr(built, "fingerprint", None)
-            drawing = getattr(built, "plan", None) or drawing
-            if isinstance(kept := getattr(built, "memory", None), JudgeMemory):
-                judges[name.removeprefix("judge ")] = kept
-        except Exception as error:
-            found.append({"part": name, "ok": False, "problem": describe(error)[0], "told": False})
         else:
-            found.append({"part": name, "ok": True, "problem": "", "told": False})
-    return {
-        "about": profile.about,
-        "runs": all(part["ok"] for part in found),
-        "parts": found,
-        "models": [present_json(present) for present in presents],
-        "accounts": accounts,
-        "memory": drawing.describe() if drawing is not None else None,
-        "memory_needed": memory_needed(profile, memory_of_machine() or 0, cuda_memory()),
-        "judges_memory": _judges_memory(judges, drawing.need if drawing is not None else 0),
-        "ends": _ends(profile, settings, accounts, online),
-    }
-
-
-def _judges_memory(judges: Mapping[str, JudgeMemory], drawing: int) -> dict[str, Any]:
-    """Return the bytes of each judge's weights, and of all models together on one device."""
-    from scenewright.agents.judges.families import together
-
-    return {
-        "judges": {
-            name: {"weights_bytes": kept.weights, "told": kept.describe()}
-            for name, kept in judges.items()
-        },
-        "together_bytes": together(drawing, tuple(judges.values())),
-    }
-
-
-def _ends(
-    profile: Profile, settings: Settings, accounts: Mapping[str, Any], online: bool
-) -> list[str]:
-    """Return sentences on the models of accounts that are retired soon."""
-    from scenewright.agents.judges.models import listed_ends
-    from scenewright.config.profiles import reached_by
-    from scenewright.providers.known_models import ModelEnd, endings
-    from scenewright.runs.readiness import model_names
-
-    specs = model_names(profile)
+            told = False
+            try:
+                built = make()
+                # Files are read when the fingerprint is computed, not when the model is named.
+                _ = getattr(built, "fingerprint", None)
+                drawing = getattr(built, "plan", None) or drawing
+                if isinstance(kept := getattr(built, "memory", None), JudgeMemory):
+                    judges[name.removeprefix("judge ")] = kept
+            except Exception as error:
+                problem = describe(error)[0]
+        parts.append({"part": name, "ok": not problem, "problem": problem, "told": told})
+    specs = readiness.model_names(profile)
     if profile.backend.kind in accounts:
         specs.insert(0, f"{profile.backend.kind}:{profile.backend.model}")
     used: dict[str, list[str]] = {}
@@ -289,33 +257,36 @@ def _ends(
         name, model = reached_by(spec)
         if name in accounts:
             used.setdefault(name, []).append(model)
-    told: dict[str, ModelEnd] = {}
+    ends: dict[str, ModelEnd] = {}
     failed = []
     for name, models in used.items() if online else ():
         found, problem = listed_ends(name, settings.account(name), models)
-        told |= found
+        ends |= found
         failed += [problem] if problem else []
     known = {name: settings.account(name) for name in used}
-    return [ending.text for ending in endings(specs, known, told=told)] + failed
-
-
-def _unusable(problem: str) -> dict[str, Any]:
-    """Return the result of :func:`check` for a profile that cannot be read."""
-    part = {"part": "settings", "ok": False, "problem": problem, "told": False}
+    main = readiness.memory_of_machine() or 0
     return {
-        "about": "",
-        "runs": False,
-        "parts": [part],
-        "models": [],
-        "accounts": {},
-        "memory": None,
-        "memory_needed": None,
-        "judges_memory": _judges_memory({}, 0),
-        "ends": [],
+        "about": profile.about,
+        "runs": all(part["ok"] for part in parts),
+        "parts": parts,
+        "models": [present_json(present) for present in presents],
+        "accounts": accounts,
+        "memory": drawing.describe() if drawing is not None else None,
+        "memory_needed": readiness.memory_needed(profile, main, readiness.cuda_memory()),
+        "judges_memory": {
+            "judges": {
+                name: {"weights_bytes": kept.weights, "told": kept.describe()}
+                for name, kept in judges.items()
+            },
+            "together_bytes": together(
+                drawing.need if drawing is not None else 0, tuple(judges.values())
+            ),
+        },
+        "ends": [one.text for one in endings(specs, known, told=ends)] + failed,
     }
 
 
-def _parts(
+def profile_parts(
     profile: Profile, settings: Settings, build: bool
 ) -> Iterator[tuple[str, set[str], Callable[[], object]]]:
     """Yield each part's name, the repositories and the account that it needs, and its builder.
@@ -335,7 +306,7 @@ def _parts(
     known = settings_with(profile, settings)
     drawing = {need.repository for need in needs_of(profile, judges=False, report_judges=False)}
     files = partial(
-        _check_files, spec.model if spec.kind == LOCAL_BACKEND else None, "model_index.json"
+        check_files, spec.model if spec.kind == LOCAL_BACKEND else None, "model_index.json"
     )
     yield (
         f"backend {spec.kind}:{spec.model}",
@@ -345,15 +316,19 @@ def _parts(
     if build:
         yield f"composer {profile.composer}", set(), partial(make, "composer_of", profile)
     if (chat := profile.chat) is not None:
-        made = partial(make, "chat_of", chat, settings)
+        made = partial(make, "build_chat", chat, settings)
         yield f"language model {chat}", {reached_by(chat)[0]}, made if build else lambda: None
     for judge in (*profile.judges, *profile.report_judges):
         needs = {reached_by(judge)[0], *(need.repository for need in needs_of_spec(judge))}
-        files = partial(_check_files, local_model_of(judge), "config.json")
-        yield f"judge {judge}", needs, partial(make, "judge_of", judge, known) if build else files
+        files = partial(check_files, local_model_of(judge), "config.json")
+        yield (
+            f"judge {judge}",
+            needs,
+            partial(make, "build_judge", judge, known) if build else files,
+        )
 
 
-def _check_files(model: str | None, file: str) -> None:
+def check_files(model: str | None, file: str) -> None:
     """Raise ``SettingsError`` if a local model's libraries or the ``file`` of its folder lack.
 
     ``model`` is None for one that is not on this machine. Models of the hub are surveyed elsewhere.
@@ -382,19 +357,20 @@ def _check_files(model: str | None, file: str) -> None:
         raise SettingsError(f"{folder} has no {file}: name the folder of a model, or install anew")
 
 
-def _print(report: dict[str, Any], where: Console) -> None:
+def print_report(report: dict[str, Any]) -> None:
+    """Print the installation and machine, then each profile."""
     from scenewright.providers.hub.needs import size_words
 
     def line(label: str, value: str, style: str = "") -> None:
-        say(Text.assemble((f"{label:<14}", "bold"), (value, style)), "", where)
+        say(Text.assemble((f"{label:<14}", "bold"), (value, style)))
 
     python, found = report["python"], report["machine"]
     line("python", f"{python['version']}  {python['executable']}")
     have = [f"{name} {value}" for name, value in report["packages"].items() if value]
     line("packages", ", ".join(have))
-    lacking = [name for name, value in report["packages"].items() if not value]
-    if lacking:
-        line("not installed", ", ".join(lacking) + ": pip install scenewright", "yellow")
+    absent_packages = [name for name, value in report["packages"].items() if not value]
+    if absent_packages:
+        line("not installed", ", ".join(absent_packages) + ": pip install scenewright", "yellow")
     facts = report["model_facts"]
     line("model facts", f"{facts['as_of']}, {facts['file'] or 'as shipped with scenewright'}")
     line("machine", f"{found['platform']}, {found['processors']} processors")
@@ -407,25 +383,26 @@ def _print(report: dict[str, Any], where: Console) -> None:
     weights = [f"{name} {size / 2**20:.1f} MiB" for name, size in report["weights"].items()]
     line("weights", ", ".join(weights) or "none of the embedded models are there")
     for name, profile in report["profiles"].items():
-        _print_profile(name, profile, name == report["default_profile"], where)
+        print_profile(name, profile, name == report["default_profile"])
 
 
-def _print_profile(name: str, profile: dict[str, Any], default: bool, where: Console) -> None:
+def print_profile(name: str, profile: dict[str, Any], default: bool) -> None:
+    """Print whether a profile would run, and what it needs."""
     from scenewright.cli.models import models_table
     from scenewright.providers.hub.cache import PULL
     from scenewright.providers.hub.needs import size_words
     from scenewright.runs.readiness import memory_line
 
     def line(text: str, style: str = "") -> None:
-        say(f"  {text}", style, where)
+        say(f"  {text}", style)
 
-    where.print()
+    say("")
     verdict = ("would run", "green") if profile["runs"] else ("would not run", "red")
-    say(Text.assemble((name, "bold"), ", default" if default else "", ": ", verdict), "", where)
+    say(Text.assemble((name, "bold"), ", default" if default else "", ": ", verdict))
     if profile["about"]:
         line(profile["about"], "dim")
     if profile["models"]:
-        where.print(models_table(profile["models"]))
+        console().print(models_table(profile["models"]))
         if not all(model["complete"] for model in profile["models"]):
             line(f"fetch what is missing with `{PULL} {name}`")
     for account, found in profile["accounts"].items():
@@ -447,3 +424,98 @@ def _print_profile(name: str, profile: dict[str, Any], default: bool, where: Con
     for part in profile["parts"]:
         if not part["ok"] and not part["told"]:
             line(f"{part['part']}: {part['problem']}")
+
+
+_STATES = {"ok": ("answers", "green"), "failed": ("fails", "red"), "left out": ("", "dim")}
+
+
+def check_account(name: str, models: Sequence[str], draw: bool, as_json: bool) -> Exit:
+    """Ask the models of the account ``name``, or ``models`` of it, and print what came of it."""
+    from scenewright.config.accounts import missing_key
+    from scenewright.config.settings import load_settings, read_profiles
+    from scenewright.runs import account_check as checking
+
+    settings = load_settings()
+    settings.account(name)
+    where = checking.route_of(name, settings)
+    settings = checking.brief(name, settings)
+    account = settings.account(name)
+    named = checking.models_of(name, settings)
+    if models:
+        known = {(one.kind, one.model): one for one in named}
+        keys = []
+        for one in dict.fromkeys(models):
+            model = one.removeprefix("decision:")
+            kind: Kind = "decision"
+            if model == one:
+                kind = checking.model_kind(model, account, draws=draw)
+            keys.append((kind, model))
+        named = tuple(known.get(key, checking.NamedModel(*key)) for key in keys)
+    if not as_json:
+        say(Text.assemble(("account ", "bold"), (name, "bold"), f": {where}"))
+    if not named:
+        broken = ", ".join(sorted(read_profiles(settings)[1]))
+        unread = f" ({broken} cannot be read: `scenewright doctor`)" if broken else ""
+        listed = run_and_free(checking.listed_models(name, settings))
+        has = f"; it lists {checking.first_of(listed)}" if listed else ""
+        raise fail(f"no profile names a model of {name}{unread}: add --model NAME{has}")
+    if account.key() is None:
+        raise fail(missing_key(account.provider, name), Exit.FAILED)
+    charged, texts = not account.self_hosted, []
+    if answers := sum(one.kind != "image" for one in named):
+        cost = ", a fraction of a cent" if charged else ""
+        texts.append(f"{answers} small answer{'s' * (answers != 1)}{cost}")
+    for image in (one for one in named if draw and one.kind == "image"):
+        usd = checking.drawing_usd(name, image, settings)
+        price = "its price is unknown" if usd is None else f"about ${usd:.3f}"
+        texts.append(f"a picture by {image.model}{f' ({price})' if charged else ''}")
+    asks = f"asking {name} for {' and '.join(texts)}"
+    note(asks if texts else f"nothing is asked of {name}")
+
+    async def check_all() -> list[ModelCheck]:
+        # One after the other: what one shows is not another's load.
+        return [
+            await checking.check_model(name, one, settings)
+            if draw or one.kind != "image"
+            else checking.ModelCheck(one.model, one.kind, "left out", "not drawn: add --draw")
+            for one in named
+        ]
+
+    # The report says what the log of calls would.
+    calls = logging.getLogger("scenewright.providers")
+    before = calls.level
+    if not debugging():
+        calls.setLevel(logging.CRITICAL)
+    try:
+        checks = run_and_free(check_all())
+    finally:
+        calls.setLevel(before)
+    ok = all(check.state != "failed" for check in checks)
+    if as_json:
+        rows = [asdict(check) for check in checks]
+        print_json({"account": name, "route": where, "ok": ok, "models": rows})
+    else:
+        _print_checks(checks)
+    return Exit.OK if ok else Exit.FAILED
+
+
+def _print_checks(checks: Sequence[ModelCheck]) -> None:
+    for check in checks:
+        word, style = _STATES[check.state]
+        word = "draws" if check.kind == "image" and check.state == "ok" else word
+        figures = [f"{check.seconds:.1f} s"] if check.seconds is not None else []
+        if check.usage.tokens_in or check.usage.tokens_out:
+            figures.append(f"{check.usage.tokens_in} + {check.usage.tokens_out} tokens")
+            figures += [f"${check.usd:.6f}"] if check.usd else []
+        title = (f"{check.kind} {check.model}", "bold")
+        head = Text.assemble(title, ": ", (word or check.problem, style))
+        say(Text.assemble(head, *(f", {figure}" for figure in figures)))
+        lines = [(check.problem, "red")] if check.state == "failed" else []
+        lines += [(f"what to do: {check.remedy}", "")] if check.remedy else []
+        if check.served not in ("", check.model):
+            lines.append((f"served by {check.served}", ""))
+        lines += [("; ".join(check.learnt), "dim")] if check.learnt else []
+        lines += [(f"first {reason}", "dim") for reason in check.retries]
+        lines += [(warning, "yellow") for warning in check.warnings]
+        for text, colour in lines:
+            say(f"  {text}", colour)

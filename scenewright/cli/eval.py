@@ -1,8 +1,9 @@
-"""``scenewright eval``: evaluate text-to-image models on facts."""
+"""``scenewright eval``: evaluate text-to-image models on facts, and report the results."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.text import Text
 
@@ -11,19 +12,20 @@ from scenewright.cli.app import App, option_groups, resumable
 from scenewright.cli.console import (
     Exit,
     console,
-    give,
+    fields_of,
     note,
     print_json,
+    print_result_as,
     print_table,
     run_async,
     say,
 )
 from scenewright.cli.costs import agree
-from scenewright.cli.eval_plan import ConfigArgument, asked_in, plan, print_estimate
-from scenewright.cli.eval_report import compare, peers, report
+from scenewright.cli.eval_plan import ConfigArgument, load_evaluation, plan, print_estimate
 from scenewright.cli.eval_xtc import app as xtc
-from scenewright.cli.options import given
-from scenewright.cli.progress import show_eval_progress
+from scenewright.cli.options import without_none
+from scenewright.cli.progress import show_eval_progress, show_progress
+from scenewright.evals.reporting.words import p_value, score, signed
 
 if TYPE_CHECKING:
     from scenewright.evals.store.results import Results
@@ -68,9 +70,9 @@ def run(
     from scenewright.evals.runner.runner import run_eval
 
     place = engine_of(engine, workers, address)
-    asked, folder = asked_in(config, out)
-    changed = given(on_model_change=on_model_change, sentinels=sentinels)
-    changed |= given(include_doubtful=include_doubtful or None)
+    asked, folder = load_evaluation(config, out)
+    changed = without_none(on_model_change=on_model_change, sentinels=sentinels)
+    changed |= without_none(include_doubtful=include_doubtful or None)
     asked = asked.model_copy(update=changed)
     if not quiet:
         note(f"estimating {asked.name}: reading its data and building its models")
@@ -93,8 +95,8 @@ def run(
                 engine=place,
             )
         )
-    summary = _summary(results)
-    give(as_json, summary, _show_summary, results, summary)
+    summary = summarize(results)
+    print_result_as(as_json, summary, print_summary, results, summary)
     return (
         Exit.MISSING if summary["failed"] or summary["unscored"] or summary["partly"] else Exit.OK
     )
@@ -125,7 +127,7 @@ def metrics(as_json: options.Json = False) -> None:
             say(f"{'':<12}   {option}: {meaning}")
 
 
-def _summary(results: Results) -> dict[str, Any]:
+def summarize(results: Results) -> dict[str, Any]:
     """Return the means of every metric by arm, and counts of failures."""
     from scenewright.evals.reporting.blind import blind_of
     from scenewright.evals.reporting.readings import Readings
@@ -187,30 +189,24 @@ def _summary(results: Results) -> dict[str, Any]:
     }
 
 
-def _dropped(row: dict[str, Any]) -> str:
-    """Return the dropped facts and tokens of an arm's prompts; empty where that is not known."""
-    if row["tokens_dropped"] is None:
-        return ""
-    facts = "?" if row["facts_dropped"] is None else row["facts_dropped"]
-    cut = row["tokens_dropped"] or row["facts_dropped"]
-    return f"{facts} ({row['tokens_dropped']})" if cut else "0"
-
-
-def _show_summary(results: Results, summary: dict[str, Any]) -> None:
+def print_summary(results: Results, summary: dict[str, Any]) -> None:
+    """Print the scores by arm, then notes on what was dropped, failed or changed."""
     from scenewright.evals.runner.independence import reporter
 
     if summary["answer"] is not None:
         say(summary["answer"]["sentence"], "bold")
     elif sentence := summary["readings"]["sentence"]:
         say(sentence, "bold")
-    print_table(
-        ("arm", "panel", "metric", ">value", ">items", ">dropped"),
-        [
-            (row["arm"], row["panel"], row["metric"], f"{row['value']:.4g}",
-             "all" if row["of"] == "set" else str(row["n"]), _dropped(row))
-            for row in summary["scores"]
-        ],
-    )  # fmt: skip
+    rows = []
+    for row in summary["scores"]:
+        tokens, facts = row["tokens_dropped"], row["facts_dropped"]
+        dropped = "" if tokens is None else "0"
+        if tokens or (tokens is not None and facts):
+            dropped = f"{'?' if facts is None else facts} ({tokens})"
+        items = "all" if row["of"] == "set" else str(row["n"])
+        value = f"{row['value']:.4g}"
+        rows.append((row["arm"], row["panel"], row["metric"], value, items, dropped))
+    print_table(("arm", "panel", "metric", ">value", ">items", ">dropped"), rows)
     for panel, arms in summary["self_reports"].items():
         for arm, models in arms.items():
             judges = f"{', '.join(models)} of {reporter(panel)}"
@@ -242,6 +238,218 @@ def _show_summary(results: Results, summary: dict[str, Any]) -> None:
             f"{totals['tokens_out'] / images:,.0f} out, ${totals['usd'] / images:.5f}"
         )
     say(f"results in {results.folder}; `scenewright eval report {results.folder}`")
+
+
+Classes = Literal["level", "group", "category", "complexity", "none"]
+"""Classes of items to compare within."""
+
+
+@resumable("The old report is unchanged; the same command goes on with the thumbnails.")
+def report(
+    folder: options.EvalFolder,
+    out: Path | None = None,
+    copy_pictures: bool = False,
+    resamples: options.Resamples = 10_000,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Make the static HTML report of an evaluation: tables, plots, and every item with its facts.
+
+    The pages open from the disk, without a server or the network. A new report replaces the old
+    one and reuses its thumbnails.
+
+    Args:
+        out: Folder of the report; default: report in FOLDER.
+        copy_pictures: Copy full pictures into the report, so that it can be moved.
+    """
+    from scenewright.evals.reporting.report import build_report
+    from scenewright.evals.store.results import Results
+
+    with show_progress("items", quiet or as_json, lines=False) as show:
+        built = build_report(
+            Results(folder), out, copy_pictures=copy_pictures, resamples=resamples,
+            progress=show,
+        )  # fmt: skip
+    if as_json:
+        print_json(fields_of(built, "page", "items", "lost", "answer"))
+        return
+    if built.answer is not None and not quiet:
+        note(built.answer.sentence)
+    say(str(built.page))
+    if built.lost:
+        note(f"{built.lost} pictures of the tables could not be read.", "yellow")
+
+
+def compare(
+    sides: list[str],
+    by: Classes = "level",
+    metric: list[str] | None = None,
+    panel: list[str] | None = None,
+    parts: bool = False,
+    baseline: bool = False,
+    force: bool = False,
+    resamples: options.Resamples = 10_000,
+    seed: options.Seed = 0,
+    html: Path | None = None,
+    csv: Path | None = None,
+    as_json: options.Json = False,
+) -> None:
+    """Test the differences of arms on the items that both have scored.
+
+    Paired bootstrap intervals, sign-flip permutation tests, and p-values corrected for the number
+    of comparisons (Holm; Benjamini–Hochberg beside it). The leading score over all items is tested
+    first and alone, classes of items and other scores after it.
+
+    Args:
+        sides: Evaluations or their arms: FOLDER, FOLDER:BACKEND/CONDITION or
+            FOLDER:BACKEND/CONDITION/SEED. One folder: compare its arms.
+        by: Classes of items, besides all items.
+        metric: Only this metric; can be given several times.
+        panel: Only this panel of judges; can be given several times.
+        parts: Also compare the parts of scores (objects, relations).
+        baseline: Compare with the first side only.
+        force: Also compare what was measured differently, with a note.
+        html: Write an HTML page to this file.
+        csv: Write the table to this file.
+    """
+    from scenewright.evals.reporting import comparison as compared
+    from scenewright.evals.reporting.evaluations import open_sides, pairs_of
+    from scenewright.evals.statistics.answers import difference_answer
+
+    found = compared.compare(
+        pairs_of(open_sides(sides), baseline),
+        by=None if by == "none" else by,
+        metrics=metric or (),
+        panels=panel or (),
+        parts=parts,
+        force=force,
+        resamples=resamples,
+        seed=seed,
+    )
+    if html is not None:
+        from scenewright.core.flushing import write_text
+        from scenewright.evals.reporting.comparison import comparison_page
+
+        write_text(html, comparison_page(found))
+    if csv is not None:
+        from scenewright.evals.reporting.grids import write_differences
+
+        write_differences(csv, found)
+    if as_json:
+        differences = [
+            {
+                **each.model_dump(mode="json"),
+                **fields_of(each, "significant", "better"),
+                "answer": difference_answer(found.contrast(each)),
+            }
+            for each in found.differences
+        ]
+        data = {"answer": found.answer, **found.model_dump(mode="json")}
+        print_json(data | {"differences": differences})
+        return
+    for warning in found.warnings:
+        note(f"measured differently: {warning}", "yellow")
+    say(found.answer.sentence, "bold")
+    say("")
+    pairs = dict.fromkeys((each.before, each.after) for each in found.differences)
+    for before, after in pairs:
+        say(f"{after} − {before}", "bold")
+        rows, remarks = [], []
+        for d in found.differences:
+            if (d.before, d.after) != (before, after):
+                continue
+            r, name = (
+                d.result,
+                " ".join(filter(None, (d.metric, d.part, d.panel and f"by {d.panel}"))),
+            )
+            ends = "–" if r.low is None else f"{signed(r.low)} to {signed(r.high)}"
+            scores = (score(d.score_before), score(d.score_after), signed(r.mean))
+            p_values = (p_value(r.p), p_value(d.p_holm), p_value(d.p_bh))
+            cells = (*scores, ends, signed(r.dz, 2), *p_values, d.better)
+            rows.append((name, d.scope or "all", str(r.n), *cells))
+            remarks += [f"{name}: {n} left out, {why}" for why, n in d.left_out.items()]
+            remarks += [f"{name}: {d.seeds}"] if d.seeds and not d.scope else []
+        print_table(
+            (
+                *("score", "items", "n", "before", "after", "difference", "95% interval", "d_z"),
+                *("p", "Holm", "BH", "better"),
+            ),
+            rows,
+        )
+        for line in dict.fromkeys(remarks):
+            say(line, "dim")
+        say("")
+    for line in found.notes:
+        say(line, "dim")
+    say(
+        f"Means over items; 95% intervals by paired bootstrap ({found.resamples:,} resamples); p "
+        f"by sign flips. {found.correction}.",
+        "dim",
+    )
+
+
+def peers(
+    folder: options.EvalFolder,
+    ratings: Path | None = None,
+    out: options.OptionalOut = None,
+    resamples: options.Resamples = 1000,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Compare every metric of an evaluation with the others: by judge, by aggregator, by arm.
+
+    Writes peers.md, peers.csv, peers.parquet and peers.svg next to the evaluation's tables: means
+    and paired differences of the arms with 95 % intervals and, with ratings, the rank correlation
+    of each metric and voter with people.
+
+    Examples of use:
+
+      scenewright eval peers evals/peers
+
+      scenewright eval peers evals/peers --ratings ratings.csv
+
+    Exit codes: 0 written; 2 wrong input; 3 could not run.
+
+    Args:
+        ratings: Ratings of the pictures by people: CSV or parquet with item, arm and rating, or the
+            output of `scenewright rate export`.
+        out: Folder of the files; default: FOLDER.
+    """
+    from scenewright.evals.store.results import Results
+    from scenewright.evals.studies.peers.matrix import findings, matrix_of, peer_scores, said, write
+
+    scores = peer_scores(Results(folder))
+    off = quiet or as_json
+    with show_progress("voters", off, lines=False) as show:
+        found = matrix_of(scores, ratings, resamples=resamples, seed=seed, on_progress=show)
+    written = write(found, out or folder)
+    if as_json:
+        print_json(
+            fields_of(
+                found,
+                *("name", "items", "arms", "rated"),
+                findings=list(findings(found)),
+                figures=found.records(),
+                files=[str(file) for file in written.files],
+            )
+        )
+        return
+    rows = []
+    for line in found.lines:
+        cells = [estimate.text(3) for estimate in line.means.values()]
+        if found.rated:
+            cells.append("–" if line.spearman is None else line.spearman.text(3))
+        rows.append((line.metric, said(line), *cells))
+    last = ["Spearman"] if found.rated else []
+    if any(found.prompts.values()):
+        prompts = [found.prompts.get(arm) for arm in found.arms]
+        dropped = ["" if one is None else one.text for one in prompts]
+        rows.append(("prompts", "facts (tokens) dropped", *dropped, *("" for _ in last)))
+    print_table(("metric", "voter", *(f">{name}" for name in (*found.arms, *last))), rows)
+    for sentence in findings(found):
+        say(sentence)
+    say(str(written.page))
 
 
 app = App(

@@ -11,19 +11,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from scenewright.cli import options
 from scenewright.cli.app import option_groups
-from scenewright.cli.console import Exit, console, fail, give, print_table, run_async, say
+from scenewright.cli.console import (
+    Exit,
+    console,
+    fail,
+    fields_of,
+    print_heading,
+    print_result_as,
+    print_table,
+    run_async,
+    say,
+)
 from scenewright.cli.costs import cost_data, count_range, day_notes, print_costs
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
     from scenewright.evals.runner.config import EvalConfig
     from scenewright.evals.runner.estimating import Estimate
-    from scenewright.evals.runner.sizing.figures import Figures
-    from scenewright.evals.runner.sizing.plan import Plan, Size, Workload
+    from scenewright.evals.runner.sizing.plan import Plan, Size
 
 GIB = 2**30
 ConfigArgument = Annotated[
@@ -34,9 +42,6 @@ ConfigArgument = Annotated[
         show_default=False,
     ),
 ]
-
-
-_OF_COUNTS = frozenset({"config", "out", "as_json"})
 
 
 @option_groups(
@@ -89,10 +94,27 @@ def plan(
         machine_usd: Dollars an hour of one machine.
         disk: GiB of disk; by default what is free here.
     """
-    if config is not None and _only_counted(context):
-        _count(config, out, as_json)
+    from scenewright.config.settings import load_settings
+    from scenewright.evals.runner.config import load_config
+    from scenewright.evals.runner.estimating import estimate
+    from scenewright.evals.runner.sizing.figures import figures_from, load_figures, save_figures
+    from scenewright.evals.runner.sizing.pilot import pilot as run_pilot
+    from scenewright.evals.runner.sizing.plan import Plan, Workload, resized
+
+    chosen = {
+        param.name
+        for param in context.command.params
+        if (origin := context.get_parameter_source(param.name or "")) and origin.name != "DEFAULT"
+    }
+    if config is not None and chosen <= {"config", "out", "as_json"}:
+        # No option needs measured figures.
+        asked, folder = load_evaluation(config, out)
+        counted = run_async(estimate(asked, folder, root=config.parent))
+        print_result_as(
+            as_json, estimate_data(counted), print_estimate, counted, asked, folder, console()
+        )
         return Exit.OK
-    counts = _counts(workers)
+    counts = options.whole_numbers("--workers", workers, 1, "1,2,4,8")
     if (config is None) == (images is None):
         raise fail("name a CONFIG, or --images N, not both")
     if sum(one is not None for one in (pilot, source, figures)) != 1:
@@ -101,44 +123,35 @@ def plan(
         raise fail("a pilot runs items of a CONFIG: name one, or --figures FILE")
     if deadline is not None and not deadline > 0:
         raise fail("--deadline is a number of hours above 0")
-    from scenewright.config.settings import load_settings
-    from scenewright.evals.runner.sizing.figures import save_figures
-    from scenewright.evals.runner.sizing.plan import Plan, resized
-
     settings = load_settings()
-    study = run_async(_study(config, images, backends, at_work))
-    measured = run_async(_figures(config, pilot, source, figures))
+    setting = None if config is None else load_config(config)
+    root = None if config is None else config.parent
+    if setting is None:
+        study = Workload((images or 0) * backends, at_work or 8)
+    else:
+        counted = run_async(estimate(setting, root=root))
+        study = Workload(counted.items * counted.arms, at_work or setting.concurrency)
+    if figures is not None:
+        measured = load_figures(figures)
+    elif source is not None:
+        measured = figures_from(source)
+    else:
+        assert setting is not None
+        assert pilot is not None
+        measured = run_async(run_pilot(setting, pilot, root=root))
     if save is not None:
         save_figures(measured, save)
     if rounds is not None or judges is not None:
         measured = resized(measured, rounds=rounds, judges=judges)
-    room = disk * GIB if disk is not None else float(shutil.disk_usage(".").free)
-    sized = Plan(study, measured, settings, room)
-    data = _as_data(sized, counts, deadline, machine_usd)
-    give(as_json, data, _show, sized, data)
+    space = disk * GIB if disk is not None else float(shutil.disk_usage(".").free)
+    sized = Plan(study, measured, settings, space)
+    data = plan_data(sized, sorted(set(counts)), deadline, machine_usd)
+    print_result_as(as_json, data, print_plan, sized, data)
     late = data["deadline"] is not None and data["deadline"]["workers"] is None
     return Exit.MISSING if late or sized.fits is False else Exit.OK
 
 
-def _only_counted(context: typer.Context) -> bool:
-    """Return whether no option is given that needs measured figures."""
-    given = {
-        param.name
-        for param in context.command.params
-        if (source := context.get_parameter_source(param.name or "")) and source.name != "DEFAULT"
-    }
-    return given <= _OF_COUNTS
-
-
-def _count(config: Path, out: Path | None, as_json: bool) -> None:
-    from scenewright.evals.runner.estimating import estimate
-
-    asked, folder = asked_in(config, out)
-    found = run_async(estimate(asked, folder, root=config.parent))
-    give(as_json, _estimate_data(found), print_estimate, found, asked, folder, console())
-
-
-def asked_in(config: Path, out: Path | None) -> tuple[EvalConfig, Path]:
+def load_evaluation(config: Path, out: Path | None) -> tuple[EvalConfig, Path]:
     """Return the evaluation of ``config``, and its folder."""
     from scenewright.evals.runner.config import load_config
 
@@ -146,9 +159,25 @@ def asked_in(config: Path, out: Path | None) -> tuple[EvalConfig, Path]:
     return asked, out if out is not None else Path("evals") / asked.name
 
 
+def estimate_data(found: Estimate) -> dict[str, Any]:
+    """Return an estimate as JSON data."""
+    return fields_of(
+        found,
+        *("items", "done", "arms", "pictures", "facts", "looks", "left_out"),
+        outside=[{**asdict(gap), "text": gap.text} for gap in found.outside],
+        models=[
+            {"model": n.who, "does": n.what, "least": cost_data(n.least), "most": cost_data(n.most)}
+            for n in found.costs.lines
+        ],
+        least=cost_data(found.costs.least),
+        most=cost_data(found.costs.most),
+        notes=day_notes(found.rest),
+    )
+
+
 def print_estimate(found: Estimate, asked: EvalConfig, folder: Path, where: Console) -> None:
     """Print an estimate by model."""
-    say(Text.assemble((asked.name, "bold"), f"  {asked.about}" if asked.about else ""), "", where)
+    print_heading(asked.name, asked.about, where)
     size = f"{found.items:,} items × {found.arms} arms"
     if found.done:
         size += f"; {found.done:,} items are done, the numbers below are for all"
@@ -165,70 +194,6 @@ def print_estimate(found: Estimate, asked: EvalConfig, folder: Path, where: Cons
     print_costs(found.costs, found.rest, where)
 
 
-def _estimate_data(found: Estimate) -> dict[str, Any]:
-    return {
-        "items": found.items,
-        "done": found.done,
-        "arms": found.arms,
-        "pictures": found.pictures,
-        "facts": found.facts,
-        "looks": found.looks,
-        "left_out": found.left_out,
-        "outside": [{**asdict(gap), "text": gap.text} for gap in found.outside],
-        "models": [
-            {"model": n.who, "does": n.what, "least": cost_data(n.least), "most": cost_data(n.most)}
-            for n in found.costs.lines
-        ],
-        "least": cost_data(found.costs.least),
-        "most": cost_data(found.costs.most),
-        "notes": day_notes(found.rest),
-    }
-
-
-def _counts(text: str) -> list[int]:
-    try:
-        found = sorted({int(part) for part in text.split(",")})
-    except ValueError:
-        found = []
-    if not found or found[0] < 1:
-        raise fail(f"--workers {text}: give numbers of machines such as 1,2,4,8")
-    return found
-
-
-async def _study(
-    config: Path | None, images: int | None, backends: int, at_work: int | None
-) -> Workload:
-    from scenewright.evals.runner.sizing.plan import Workload
-
-    if config is None:
-        return Workload((images or 0) * backends, at_work or 8)
-    from scenewright.evals.runner.config import load_config
-    from scenewright.evals.runner.estimating import estimate
-
-    asked = load_config(config)
-    counted = await estimate(asked, root=config.parent)
-    return Workload(counted.items * counted.arms, at_work or asked.concurrency)
-
-
-async def _figures(
-    config: Path | None, items: int | None, source: Path | None, file: Path | None
-) -> Figures:
-    from scenewright.evals.runner.sizing.figures import load_figures
-
-    if file is not None:
-        return load_figures(file)
-    if source is not None:
-        from scenewright.evals.runner.sizing.figures import figures_from
-
-        return figures_from(source)
-    from scenewright.evals.runner.config import load_config
-    from scenewright.evals.runner.sizing.pilot import pilot
-
-    assert config is not None
-    assert items is not None
-    return await pilot(load_config(config), items, root=config.parent)
-
-
 _REMEDIES = {
     "drawing": "more machines, or a faster way of drawing (fewer steps, an accelerator)",
     "judging": "more machines, or a smaller judge",
@@ -243,14 +208,22 @@ _REMEDIES = {
 }
 
 
-def _as_data(
+def plan_data(
     plan: Plan, workers: Sequence[int], deadline: float | None, machine_usd: float | None
 ) -> dict[str, Any]:
     """Return the plan as JSON data; ``deadline`` in hours, ``machine_usd`` an hour."""
-    figures = plan.figures
+    figures, last = plan.figures, None
+    if deadline is not None:
+        count = plan.course.workers_for(deadline * 3600)
+        limits = []
+        for stage, factor in plan.course.too_slow(deadline * 3600):
+            most = plan.limit_of(stage)
+            needed = None if most is None or math.isinf(factor) else math.ceil(most * factor)
+            limits.append({"stage": stage.name, "of": stage.of, "limit": most, "needed": needed})
+        size = None if count is None else size_data(plan, plan.size(count), machine_usd)
+        last = {"hours": deadline, "workers": count, "limits": limits, "size": size}
     return {
-        "cells": plan.study.cells,
-        "at_work": plan.study.at_work,
+        **fields_of(plan.study, "cells", "at_work"),
         "pictures": round(plan.pictures),
         "figures": {"source": figures.source, "cells": figures.cells, "notes": [*figures.notes]},
         "seconds_a_cell": plan.course.alone,
@@ -275,12 +248,13 @@ def _as_data(
             for stage in plan.course.every
             for rate in (stage.capacity(),)
         ],
-        "sweep": [_size(plan, plan.size(count), machine_usd) for count in workers],
-        "deadline": None if deadline is None else _deadline(plan, deadline, machine_usd),
+        "sweep": [size_data(plan, plan.size(count), machine_usd) for count in workers],
+        "deadline": last,
     }
 
 
-def _size(plan: Plan, size: Size, machine_usd: float | None) -> dict[str, Any]:
+def size_data(plan: Plan, size: Size, machine_usd: float | None) -> dict[str, Any]:
+    """Return what a number of machines takes, as JSON data."""
     following, seconds = plan.after(size)
     machines = size.workers * size.hours
     accelerators = machines if plan.figures.accelerator else 0.0
@@ -300,31 +274,8 @@ def _size(plan: Plan, size: Size, machine_usd: float | None) -> dict[str, Any]:
     }
 
 
-def _deadline(plan: Plan, hours: float, machine_usd: float | None) -> dict[str, Any]:
-    course = plan.course
-    count = course.workers_for(hours * 3600)
-    limits = [
-        {
-            "stage": stage.name,
-            "of": stage.of,
-            "limit": plan.limit_of(stage),
-            "needed": _needed(plan.limit_of(stage), factor),
-        }
-        for stage, factor in course.too_slow(hours * 3600)
-    ]
-    return {
-        "hours": hours,
-        "workers": count,
-        "limits": limits,
-        "size": None if count is None else _size(plan, plan.size(count), machine_usd),
-    }
-
-
-def _needed(limit: int | None, factor: float) -> int | None:
-    return None if limit is None or math.isinf(factor) else math.ceil(limit * factor)
-
-
-def _show(plan: Plan, data: dict[str, Any]) -> None:
+def print_plan(plan: Plan, data: dict[str, Any]) -> None:
+    """Print a plan with its stages, numbers of machines and bottleneck."""
     figures, study = plan.figures, plan.study
     measured = f" ({figures.cells:,} pictures)" if figures.cells else ""
     say(f"figures   {figures.source or 'a file'}{measured}")
@@ -332,8 +283,13 @@ def _show(plan: Plan, data: dict[str, Any]) -> None:
         f"study     {study.cells:,} pictures to keep, about {data['pictures']:,} drawn, "
         f"{figures.rounds:.2f} rounds each; {study.at_work} concurrent items on a machine"
     )
-    say(f"accounts  {_usd(plan)}")
-    say(f"disk      {_gib(plan)}")
+    usd, size, free = plan.usd, plan.bytes * (1 / GIB), (plan.disk or 0.0) / GIB
+    low, high = dollars(usd.low), dollars(usd.high)
+    cost = dollars(usd.mean) + ("" if low == high else f" ({low}–{high})")
+    paid = any(use.account for use in figures.models.values())
+    say(f"accounts  {cost if paid else 'none needed'}")
+    there = "" if plan.disk is None else f"; there are {free:,.1f} GiB"
+    say(f"disk      {size.mean:,.2f} GiB ({size.low:,.2f}–{size.high:,.2f}){there}")
     if figures.void_share is not None:
         say(f"void      {figures.void_share:.1%} of the facts need no question")
     if figures.peak_mib is not None:
@@ -346,12 +302,34 @@ def _show(plan: Plan, data: dict[str, Any]) -> None:
             for row in data["stages"]
         ],
     )  # fmt: skip
-    _show_sweep(data["sweep"])
-    for size in data["sweep"][:1]:
-        say(sentence(size), "bold")
+    priced = data["sweep"][0]["machine_usd"] is not None
+    heads = ["machines", ">time", ">from", ">to", ">machine hours", ">GPU hours"]
+    print_table(
+        [*heads, *([">dollars of machines"] if priced else []), "bottleneck"],
+        [
+            (f"{one['workers']:,}",
+             *(_hours(one[name]) for name in ("hours", "least_hours", "most_hours")),
+             f"{one['machine_hours']:,.2f}", f"{one['accelerator_hours']:,.2f}",
+             *([dollars(one["machine_usd"])] if priced else []), one["binding"]["stage"])
+            for one in data["sweep"]
+        ],
+    )  # fmt: skip
+    say(sentence(data["sweep"][0]), "bold")
     if data["deadline"] is not None:
-        say(_of_deadline(data["deadline"]), "bold")
-    for text in _notes(plan):
+        say(deadline_sentence(data["deadline"]), "bold")
+    costs = plan.costs()
+    notes = [*figures.notes]
+    notes += [
+        f"no price is known for {model}: its dollars are not counted" for model in costs.unpriced
+    ]
+    notes += [limit.text for limit in costs.day_limits(plan.settings)]
+    if plan.fits is False:
+        fitting = int((plan.disk or 0.0) / plan.bytes.mean * study.cells)
+        notes.append(
+            f"the disk is too small: {free:,.1f} GiB hold about {fitting:,} of {study.cells:,} "
+            "pictures; take a larger one, or put keep_runs = false into the configuration"
+        )
+    for text in notes:
         say(f"note: {text}")
 
 
@@ -371,20 +349,8 @@ def sentence(size: dict[str, Any]) -> str:
     )
 
 
-def _show_sweep(sizes: Sequence[dict[str, Any]]) -> None:
-    priced = sizes[0]["machine_usd"] is not None
-    heads = ["machines", ">time", ">from", ">to", ">machine hours", ">GPU hours"]
-    rows = []
-    for size in sizes:
-        hours = [_hours(size[name]) for name in ("hours", "least_hours", "most_hours")]
-        cells = [f"{size['workers']:,}", *hours, f"{size['machine_hours']:,.2f}"]
-        cells.append(f"{size['accelerator_hours']:,.2f}")
-        cells += [dollars(size["machine_usd"])] if priced else []
-        rows.append([*cells, size["binding"]["stage"]])
-    print_table([*heads, *([">dollars of machines"] if priced else []), "bottleneck"], rows)
-
-
-def _of_deadline(found: dict[str, Any]) -> str:
+def deadline_sentence(found: dict[str, Any]) -> str:
+    """Return how many machines keep the deadline, or why none do."""
     within = f"Within {_hours(found['hours'])}"
     if found["workers"] is not None:
         gpus = found["size"]["accelerators"]
@@ -404,38 +370,6 @@ def _of_deadline(found: dict[str, Any]) -> str:
     return (
         f"{within}: no number of machines suffices, all share the limits of an account: {needed}."
     )
-
-
-def _notes(plan: Plan) -> list[str]:
-    notes = [*plan.figures.notes]
-    notes += [
-        f"no price is known for {model}: its dollars are not counted"
-        for model in plan.costs().unpriced
-    ]
-    notes += [limit.text for limit in plan.costs().day_limits(plan.settings)]
-    if plan.fits is False:
-        room = (plan.disk or 0.0) / GIB
-        fitting = int((plan.disk or 0.0) / plan.bytes.mean * plan.study.cells)
-        notes.append(
-            f"the disk is too small: {room:,.1f} GiB hold about "
-            f"{fitting:,} of {plan.study.cells:,} pictures; take a larger one, or put "
-            "keep_runs = false into the configuration"
-        )
-    return notes
-
-
-def _usd(plan: Plan) -> str:
-    found = plan.usd
-    if not any(use.account for use in plan.figures.models.values()):
-        return "none needed"
-    low, high = dollars(found.low), dollars(found.high)
-    return dollars(found.mean) + ("" if low == high else f" ({low}–{high})")
-
-
-def _gib(plan: Plan) -> str:
-    found = plan.bytes * (1 / GIB)
-    free = "" if plan.disk is None else f"; there are {plan.disk / GIB:,.1f} GiB"
-    return f"{found.mean:,.2f} GiB ({found.low:,.2f}–{found.high:,.2f}){free}"
 
 
 def _hours(hours: float) -> str:

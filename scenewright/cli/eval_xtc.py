@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
@@ -15,8 +13,9 @@ from scenewright.cli.console import (
     Exit,
     console,
     fields_of,
-    give,
+    print_heading,
     print_json,
+    print_result_as,
     print_table,
     run_async,
     say,
@@ -27,9 +26,7 @@ from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
     from scenewright.evals.datasets.base import Item
-    from scenewright.evals.studies.xtc.config import XtcConfig
     from scenewright.evals.studies.xtc.report import XtcResults
-    from scenewright.evals.studies.xtc.running import XtcPlan
     from scenewright.evals.studies.xtc.scores import XtcScores
 
 app = App(
@@ -94,7 +91,7 @@ def run(
     from scenewright.evals.studies.xtc.running import plan_xtc, run_xtc, xtc_dataset
 
     asked = load_xtc_config(config)
-    folder = out if out is not None else _folder_of(asked)
+    folder = out if out is not None else Path("evals") / asked.name
     if on_model_change is not None:
         asked = with_on_model_change(asked, on_model_change)
     if limit is not None:
@@ -103,12 +100,32 @@ def run(
     settings = load_settings()
     items = _ReadOnce(xtc_dataset(asked, folder, config.parent))
     plan = run_async(plan_xtc(asked, settings, config.parent, folder, items))
-    where = console(stderr=not dry)
     if as_json and dry:
-        print_json(_plan_data(plan))
+        print_json(
+            fields_of(
+                plan,
+                *("items", "questions", "unasked", "models", "pictures", "left_out", "outside"),
+                usd=plan.costs.usd,
+                lines=[
+                    {"model": n.who, "does": n.what, "times": n.times, **cost_data(n.most)}
+                    for n in plan.costs.lines
+                ],
+            )
+        )
         return Exit.OK
     if dry or not quiet:
-        _print_plan(where, plan, asked, folder)
+        where = console(stderr=not dry)
+        print_heading(asked.name, asked.about, where)
+        size = f"{plan.items:,} scenes × {plan.models} models × {len(asked.seeds)} seeds"
+        say(f"folder     {folder}", "", where)
+        say(f"set        {asked.dataset.name}: {size}", "", where)
+        for reason, n in plan.left_out.items():
+            say(f"           left out: {n:,} ({reason})", "", where)
+        say(f"questions  {plan.questions:,}; {plan.unasked:,} facts have no question", "", where)
+        for reason, n in plan.outside.items():
+            say(f"           will be unscored: {n:,} ({reason})", "yellow", where)
+        say(f"pictures   {plan.pictures:,} to draw and read", "", where)
+        print_costs(plan.costs, None, where)
     if dry:
         return Exit.OK
     agree(plan.costs.usd, asked.limit_usd, yes, "raise limit_usd", plan.costs.unpriced)
@@ -125,7 +142,7 @@ def run(
             )
         )
     scores = results.scores()
-    give(as_json, _results_data(results, scores), _show, results, scores)
+    print_result_as(as_json, results_data(results, scores), print_results, results, scores)
     overall = [found.overall for found in scores.values()]
     return (
         Exit.MISSING
@@ -137,7 +154,7 @@ def run(
 @app.command()
 def report(
     place: Path,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     paper: bool = True,
     facts: Annotated[int | None, typer.Option(min=0)] = None,
     as_json: options.Json = False,
@@ -157,10 +174,12 @@ def report(
     from scenewright.evals.studies.xtc.config import load_xtc_config
     from scenewright.evals.studies.xtc.report import XtcResults, write_report
 
-    folder = _folder_of(load_xtc_config(place)) if place.suffix == ".toml" else place
+    folder = Path("evals") / load_xtc_config(place).name if place.suffix == ".toml" else place
     results = XtcResults(folder)
     page = write_report(results, out, paper=paper, most=facts)
-    give(as_json, {"page": str(page), **_results_data(results, results.scores())}, say, str(page))
+    print_result_as(
+        as_json, {"page": str(page), **results_data(results, results.scores())}, say, str(page)
+    )
 
 
 class _ReadOnce:
@@ -177,43 +196,8 @@ class _ReadOnce:
         return iter(self.found)
 
 
-def _folder_of(config: XtcConfig) -> Path:
-    return Path("evals") / config.name
-
-
-def _print_plan(where: Console, plan: XtcPlan, config: XtcConfig, folder: Path) -> None:
-    say(
-        Text.assemble((config.name, "bold"), f"  {config.about}" if config.about else ""), "", where
-    )
-    size = f"{plan.items:,} scenes × {plan.models} models × {len(config.seeds)} seeds"
-    for line, style in (
-        (f"folder     {folder}", ""),
-        (f"set        {config.dataset.name}: {size}", ""),
-        *((f"           left out: {n:,} ({reason})", "") for reason, n in plan.left_out.items()),
-        (f"questions  {plan.questions:,}; {plan.unasked:,} facts have no question", ""),
-        *(
-            (f"           will be unscored: {n:,} ({reason})", "yellow")
-            for reason, n in plan.outside.items()
-        ),
-        (f"pictures   {plan.pictures:,} to draw and read", ""),
-    ):
-        say(line, style, where)
-    print_costs(plan.costs, None, where)
-
-
-def _plan_data(plan: XtcPlan) -> dict[str, Any]:
-    return fields_of(
-        plan,
-        *("items", "questions", "unasked", "models", "pictures", "left_out", "outside"),
-        usd=plan.costs.usd,
-        lines=[
-            {"model": n.who, "does": n.what, "times": n.times, **cost_data(n.most)}
-            for n in plan.costs.lines
-        ],
-    )
-
-
-def _results_data(results: XtcResults, scores: dict[str, XtcScores]) -> dict[str, Any]:
+def results_data(results: XtcResults, scores: dict[str, XtcScores]) -> dict[str, Any]:
+    """Return results as JSON data."""
     from scenewright.evals.studies.xtc.report import answer_of
 
     told: dict[str, Any] = {"totals": {}, "left_out": {}, "model_changes": []}
@@ -225,7 +209,8 @@ def _results_data(results: XtcResults, scores: dict[str, XtcScores]) -> dict[str
     }
 
 
-def _show(results: XtcResults, scores: dict[str, XtcScores]) -> None:
+def print_results(results: XtcResults, scores: dict[str, XtcScores]) -> None:
+    """Print the scores by model, then what is unscored or changed."""
     from scenewright.evals.studies.xtc.report import answer_of
 
     say(answer_of(results, scores).sentence, "bold")

@@ -37,7 +37,7 @@ def extract(
     extractor: Annotated[str, typer.Option("--extractor", "-e")] = "miniature",
     detector: options.Detector = None,
     labels: options.Labels = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     to: str | None = None,
     show: Path | None = None,
     as_json: Annotated[bool, typer.Option("--json")] = False,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import ValidationError
 from rich.text import Text
 
 from scenewright.cli import options
@@ -13,8 +14,8 @@ from scenewright.cli.app import resumable
 from scenewright.cli.console import (
     Exit,
     fail,
-    give,
     note,
+    print_json,
     print_table,
     run_and_free,
     run_async,
@@ -23,9 +24,11 @@ from scenewright.cli.console import (
 )
 from scenewright.cli.costs import agree
 from scenewright.cli.progress import show_progress
+from scenewright.core.validation import first_problem
+from scenewright.evals.reporting.words import count, dollars, score, signed
 
 if TYPE_CHECKING:
-    from scenewright.evals.gate.result import GateOptions, GateResult
+    from scenewright.evals.gate.result import GateResult
 
 SIDE = (
     "A profile, or a finished evaluation (FOLDER, FOLDER:BACKEND/CONDITION); a judge with --labels."
@@ -34,6 +37,7 @@ SIDE = (
 
 @resumable("The same command goes on, and repeats no work.")
 def gate(
+    context: typer.Context,
     baseline: Annotated[str, typer.Argument(help=SIDE)],
     candidate: Annotated[str, typer.Argument(help=SIDE)],
     change: Annotated[list[str] | None, typer.Option("--set")] = None,
@@ -49,7 +53,7 @@ def gate(
     limit: options.Limit = None,
     seed: Annotated[int, typer.Option("--seed", "-s", min=0)] = 0,
     batch: options.Positive = 20,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     force: bool = False,
     limit_usd: options.LimitUsd = 5.0,
     yes: options.Yes = False,
@@ -103,36 +107,37 @@ def gate(
         out: The folder; default: gates/CANDIDATE.
         force: Also compare what was measured differently, with a note.
     """
-    from pydantic import ValidationError
-
-    from scenewright.core.validation import first_problem
+    from scenewright.evals.gate.judges import plan_judge_gate, run_judge_gate
     from scenewright.evals.gate.page import REPORT
     from scenewright.evals.gate.result import GateOptions
     from scenewright.evals.gate.running import RESULT, expected_cost, plan_gate, run_gate
     from scenewright.evals.gate.subjects import change_of, evaluation_of, subject_of
 
     try:
-        asked = GateOptions(
-            margin=margin,
-            alpha=alpha,
-            power=power,
-            metric=metric,
-            panel=panel,
-            seed=seed,
-            limit=limit,
+        chosen = GateOptions.model_validate(
+            {name: context.params[name] for name in GateOptions.model_fields}
         )
     except ValidationError as error:
         raise fail(f"--{first_problem(error)}") from error
-    folder = out or Path("gates") / _name(candidate)
+    title = "".join(c if c.isalnum() or c in "._-" else "-" for c in candidate)
+    folder = out or Path("gates") / (title.strip(".-") or "gate")
     if labels is not None:
         if change or config or data or judges:
             raise fail("--labels compares judges: leave out --set, --config, --data and --judges")
-        found = _of_judges(baseline, candidate, labels, asked, folder, batch, limit_usd, yes, quiet)
+        of_judges = plan_judge_gate(baseline, candidate, labels, chosen, folder)
+        # What it costs is known as it goes on; a price that nobody knows is told first.
+        agree(None, limit_usd, yes, "raise --limit-usd", (baseline, candidate))
+        with show_progress("comparing", quiet) as show:
+            found = run_and_free(
+                run_judge_gate(
+                    of_judges, batch=batch, limit_usd=None if yes else limit_usd, show=show
+                )
+            )
     else:
         planned = plan_gate(
             subject_of(baseline),
             subject_of(candidate, dict(change_of(each) for each in change or ())),
-            asked,
+            chosen,
             folder,
             config=evaluation_of(config, data, split_list(judges), panel),
             root=config.parent if config is not None else None,
@@ -144,46 +149,19 @@ def gate(
         with show_progress("comparing", quiet) as show:
             found = run_async(run_gate(planned, batch=batch, retry=retry, show=show))
     page = folder / REPORT / "index.html"
-    data_of = {**found.model_dump(mode="json"), "passed": found.passed, "page": str(page)}
-    give(as_json, data_of, _show, found, page, folder / RESULT)
+    if as_json:
+        print_json({**found.model_dump(mode="json"), "passed": found.passed, "page": str(page)})
+    else:
+        print_result(found, f"{page}; {folder / RESULT}")
     return _EXITS[found.verdict]
-
-
-def _of_judges(
-    baseline: str,
-    candidate: str,
-    labels: Path,
-    asked: GateOptions,
-    folder: Path,
-    batch: int,
-    limit_usd: float,
-    yes: bool,
-    quiet: bool,
-) -> GateResult:
-    """Run a gate of two judges; without ``yes`` it stops before it passes ``limit_usd``."""
-    from scenewright.evals.gate.judges import plan_judge_gate, run_judge_gate
-
-    planned = plan_judge_gate(baseline, candidate, labels, asked, folder)
-    # What it costs is known as it goes on; a price that nobody knows is told first.
-    agree(None, limit_usd, yes, "raise --limit-usd", (baseline, candidate))
-    limit = None if yes else limit_usd
-    with show_progress("comparing", quiet) as show:
-        return run_and_free(run_judge_gate(planned, batch=batch, limit_usd=limit, show=show))
 
 
 _EXITS = {"not worse": Exit.OK, "worse": Exit.MISSING, "undecided": Exit.UNJUDGED}
 _STYLES = {"not worse": "bold green", "worse": "bold red", "undecided": "bold yellow"}
 
 
-def _name(candidate: str) -> str:
-    """Return a name for the folder of a gate."""
-    kept = "".join(c if c.isalnum() or c in "._-" else "-" for c in candidate)
-    return kept.strip(".-") or "gate"
-
-
-def _show(found: GateResult, page: Path, result: Path) -> None:
-    from scenewright.evals.reporting.words import count, dollars, score, signed
-
+def print_result(found: GateResult, files: str) -> None:
+    """Print the verdict with its reason, warnings and figures, and the written ``files``."""
     style = _STYLES[found.verdict]
     say(Text.assemble((found.verdict, style), f"  {found.candidate} against {found.baseline}"))
     say(found.reason)
@@ -206,4 +184,4 @@ def _show(found: GateResult, page: Path, result: Path) -> None:
         say(f"{count(found.pictures, 'picture')} drawn, {dollars(found.usd)}", "dim")
     if found.fixed_size is not None:
         say(f"a test of fixed size needs {count(found.fixed_size, noun)} for this", "dim")
-    say(f"{page}; {result}")
+    say(files)

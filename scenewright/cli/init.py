@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scenewright.cli.console import fail, note, print_table, say
+from scenewright.cli.console import fail, note, print_table, say, text_of
 
 if TYPE_CHECKING:
     from scenewright.config.profiles import Profile
@@ -29,17 +29,41 @@ def init(
         profile: The profile to begin with; asked for where it is left out.
         force: Replace a scenewright.toml that is there.
     """
-    from scenewright.config.settings import SETTINGS_FILE, find_profile, load_profiles
+    from scenewright.config.profiles import BUILT_IN, LOCAL_BACKEND
+    from scenewright.config.settings import (
+        SETTINGS_FILE,
+        find_profile,
+        load_profiles,
+        load_settings,
+    )
+    from scenewright.runs.readiness import cuda_memory, memory_needed, memory_of_machine
 
     place = Path(SETTINGS_FILE)
     if place.exists() and not force:
         raise fail(f"{place} is here already: edit it, or replace it with --force")
     # What is to be replaced may be wrong.
-    profiles = load_profiles() if not place.exists() else _built_in()
+    profiles = load_profiles() if not place.exists() else dict(BUILT_IN)
     if profile is None:
         if not sys.stdin.isatty():
-            raise fail(_choice(profiles))
-        _show(profiles)
+            here = [name for name, one in profiles.items() if one.backend.kind == LOCAL_BACKEND]
+            reached = [name for name in profiles if name not in here]
+            raise fail(
+                "name a profile with --profile, for example --profile openai\n"
+                f"by a provider's API: {', '.join(reached)}\n"
+                f"on this machine: {', '.join(here)}"
+            )
+        rows, main = [], memory_of_machine() or 0
+        for name, one in profiles.items():
+            needed = memory_needed(one, main, cuda_memory())
+            needs = "nothing" if name.startswith("miniature") else "see `scenewright doctor`"
+            if one.backend.kind != LOCAL_BACKEND:
+                account = load_settings().account(one.backend.kind)
+                needs = f"a key ({'set' if account.key() else account.key_variables[0]})"
+            elif needed is not None:
+                more = "" if needed["fits"] != "no" else ", more than here"
+                needs = f"{needed['bytes'] / 1e9:.0f} GB of memory{more}"
+            rows.append((name, needs, one.about))
+        print_table(("profile", "needs", "what it is"), rows, wraps=True)
         profile = typer.prompt("profile", default="miniature", err=True)
     chosen = profiles.get(profile) or find_profile(profile)
     try:
@@ -53,26 +77,21 @@ def init(
 
 def settings_text(profile: Profile) -> str:
     """Return the text of a settings file that begins with ``profile``."""
-    name = _own_name(profile)
-    judges = ", ".join(f'"{judge}"' for judge in profile.judges)
-    report = ", ".join(f'"{judge}"' for judge in profile.report_judges)
-    size = "" if profile.steps is None else f"\n# steps = {profile.steps}"
-    return f"""\
-# Settings of scenewright in this folder. Lines that begin with # show what could be set.
-
-# The profile of commands that name none; `scenewright doctor` shows which would run here.
-profile = "{name}"
-# runs = "runs"              # folder of new runs
-# judge_timeout = 120.0      # seconds for one call of a judge
-
-[profiles.{name}]
-extends = "{profile.name}"
-# {profile.about}
-# backend = "{profile.backend.kind}:{profile.backend.model}"
-# judges = [{judges}]
-# report_judges = [{report}]  # judge the result; other models than the judges above
-# strategy = "{profile.strategy}"  # how a round repairs: `scenewright strategies`{size}
-"""
+    judges, report = (
+        ", ".join(f'"{judge}"' for judge in specs)
+        for specs in (profile.judges, profile.report_judges)
+    )
+    return text_of(
+        "settings",
+        name=_own_name(profile),
+        base=profile.name,
+        about=profile.about,
+        backend=f"{profile.backend.kind}:{profile.backend.model}",
+        judges=judges,
+        report_judges=report,
+        strategy=profile.strategy,
+        steps="" if profile.steps is None else f"\n# steps = {profile.steps}",
+    )
 
 
 def steps(profile: Profile) -> list[str]:
@@ -95,10 +114,10 @@ def steps(profile: Profile) -> list[str]:
     if absent:
         sizes = [shown.need.known_bytes() for shown in absent]
         known = [size for size in sizes if size is not None]
-        told = (
+        sizes_text = (
             f"about {sum(known) / 1e9:.0f} GB" if len(known) == len(sizes) else "sizes: --dry-run"
         )
-        found.append(f"scenewright models pull {profile.name}      # {told}")
+        found.append(f"scenewright models pull {profile.name}      # {sizes_text}")
     main = memory_of_machine() or 0
     needed = memory_needed(profile, main, cuda_memory())
     if needed is not None and needed["fits"] == "no":
@@ -111,46 +130,3 @@ def steps(profile: Profile) -> list[str]:
 
 def _own_name(profile: Profile) -> str:
     return f"my-{profile.name}"
-
-
-def _built_in() -> dict[str, Profile]:
-    from scenewright.config.profiles import BUILT_IN
-
-    return dict(BUILT_IN)
-
-
-def _choice(profiles: dict[str, Profile]) -> str:
-    """Return the names that ``--profile`` takes, those of providers first."""
-    from scenewright.config.profiles import LOCAL_BACKEND
-
-    here = [name for name, one in profiles.items() if one.backend.kind == LOCAL_BACKEND]
-    reached = [name for name in profiles if name not in here]
-    return (
-        "name a profile with --profile, for example --profile openai\n"
-        f"by a provider's API: {', '.join(reached)}\n"
-        f"on this machine: {', '.join(here)}"
-    )
-
-
-def _show(profiles: dict[str, Profile]) -> None:
-    """Print the profiles with what each needs."""
-    from scenewright.runs.readiness import cuda_memory, memory_needed, memory_of_machine
-
-    main, rows = memory_of_machine() or 0, []
-    for name, profile in profiles.items():
-        needed = memory_needed(profile, main, cuda_memory())
-        rows.append((name, _needs(profile, needed), profile.about))
-    print_table(("profile", "needs", "what it is"), rows, wraps=True)
-
-
-def _needs(profile: Profile, needed: dict[str, Any] | None) -> str:
-    from scenewright.config.profiles import LOCAL_BACKEND
-    from scenewright.config.settings import load_settings
-
-    if profile.backend.kind != LOCAL_BACKEND:
-        account = load_settings().account(profile.backend.kind)
-        return f"a key ({'set' if account.key() else account.key_variables[0]})"
-    if needed is None:
-        return "nothing" if profile.name.startswith("miniature") else "see `scenewright doctor`"
-    more = "" if needed["fits"] != "no" else ", more than here"
-    return f"{needed['bytes'] / 1e9:.0f} GB of memory{more}"

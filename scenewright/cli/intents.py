@@ -1,4 +1,4 @@
-"""What a person said beside the graph, on the terminal: told in lines, or asked back.
+"""Wishes and doubts of a sentence on the terminal: printed as lines, or asked back.
 
 A doubt of a sentence is a numbered choice for who runs ``refine --ask``; without it each is a line.
 """
@@ -6,14 +6,14 @@ A doubt of a sentence is a numbered choice for who runs ``refine --ask``; withou
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
 
 from scenewright.cli.console import fail, note
 from scenewright.core.inflection import plural
-from scenewright.core.intent import Choice, Count, Doubt
+from scenewright.core.intent import Count
 from scenewright.core.scene import SceneGraph
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 def intent_lines(scene: SceneGraph) -> list[tuple[str, str]]:
     """Return the labels and texts of what was said beside the graph; plain numbers are left out."""
-    said = scene.intent
-    lines: list[tuple[str, str]] = [(one.kind, one.text) for one in said.globals]
-    lines += [("without", one.text) for one in said.exclusions]
-    lines += [("number", told) for count in said.counts if (told := _number(scene, count))]
-    lines += [("text", f'"{text}"') for text in said.texts]
-    lines += [("not asked", f"{one.text}: {one.reason}") for one in said.unread]
+    intent = scene.intent
+    lines: list[tuple[str, str]] = [(one.kind, one.text) for one in intent.globals]
+    lines += [("without", one.text) for one in intent.exclusions]
+    lines += [("number", told) for count in intent.counts if (told := _number(scene, count))]
+    lines += [("text", f'"{text}"') for text in intent.texts]
+    lines += [("not asked", f"{one.text}: {one.reason}") for one in intent.unread]
     return lines + [("doubt", str(doubt)) for doubt in scene.doubts]
 
 
@@ -43,7 +43,7 @@ def _number(scene: SceneGraph, count: Count) -> str:
     return f"{names}: {count.number}, of which the graph has {len(count.objects)}"
 
 
-def tell_intent(scene: SceneGraph, hint: str = "") -> None:
+def warn_unread(scene: SceneGraph, hint: str = "") -> None:
     """Warn of what of its sentence ``scene`` does not hold, and of each doubt, with ``hint``."""
     for told in scene.warnings:
         note(f"warning: {told}", "yellow")
@@ -51,11 +51,11 @@ def tell_intent(scene: SceneGraph, hint: str = "") -> None:
         note(hint)
 
 
-def tell_read(read: ReadScene) -> None:
+def warn_of_reading(read: ReadScene) -> None:
     """Warn of what was not read, of each doubt, and of a language model that did not read."""
     for told in read.warnings:
         note(f"warning: {told}", "yellow")
-    tell_intent(read.scene)
+    warn_unread(read.scene)
 
 
 def ask_back(scene: SceneGraph, read: Callable[[str], SceneGraph]) -> SceneGraph:
@@ -69,31 +69,26 @@ def ask_back(scene: SceneGraph, read: Callable[[str], SceneGraph]) -> SceneGraph
         one for one in scene.doubts if one.choices and (one.text, one.question) not in settled
     ]:
         if not sys.stdin.isatty():
-            raise fail(_unasked(doubts))
+            lines = [
+                "--ask needs a terminal: leave it out, or give one of these sentences as the scene"
+            ]
+            for doubt in doubts:
+                lines.append(f"'{doubt.text}': {doubt.question}")
+                lines += [f"  {choice.label}: {choice.sentence}" for choice in doubt.choices]
+            raise fail("\n".join(lines))
         settled.add((doubts[0].text, doubts[0].question))
-        chosen = _asked(doubts[0])
-        if chosen is not doubts[0].choices[0]:
-            scene = read(chosen.sentence)
+        doubt, choices = doubts[0], doubts[0].choices
+        note(f"'{doubt.text}': {doubt.question}")
+        for number, choice in enumerate(choices, 1):
+            note(f"  {number}  {choice.label}")
+        # Enter takes the first.
+        while (
+            not 1
+            <= (number := typer.prompt("choice", type=int, default=1, err=True))
+            <= len(choices)
+        ):
+            note(f"{number} is not a choice: write a number from 1 to {len(choices)}")
+        if number != 1:
+            scene = read(choices[number - 1].sentence)
     left = tuple(one for one in scene.doubts if (one.text, one.question) not in settled)
     return scene.model_copy(update={"intent": scene.intent.model_copy(update={"doubts": left})})
-
-
-def _asked(doubt: Doubt) -> Choice:
-    """Return the choice of the person; Enter takes the first."""
-    note(f"'{doubt.text}': {doubt.question}")
-    for number, choice in enumerate(doubt.choices, 1):
-        note(f"  {number}  {choice.label}")
-    while True:
-        number = int(typer.prompt("choice", type=int, default=1, err=True))
-        if 1 <= number <= len(doubt.choices):
-            return doubt.choices[number - 1]
-        note(f"{number} is not a choice: write a number from 1 to {len(doubt.choices)}")
-
-
-def _unasked(doubts: Sequence[Doubt]) -> str:
-    """Return the error of ``--ask`` without a terminal, with the sentences to choose from."""
-    lines = ["--ask needs a terminal: leave it out, or give one of these sentences as the scene"]
-    for doubt in doubts:
-        lines.append(f"'{doubt.text}': {doubt.question}")
-        lines += [f"  {choice.label}: {choice.sentence}" for choice in doubt.choices]
-    return "\n".join(lines)

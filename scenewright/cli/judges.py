@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import ValidationError
 from rich.text import Text
 
 from scenewright.cli import options
@@ -24,16 +25,16 @@ from scenewright.cli.console import (
     say,
     split_list,
 )
-from scenewright.cli.options import answers_file, chosen_profile
+from scenewright.cli.options import answers_file, judges_or_profile
 from scenewright.cli.progress import show_progress
+from scenewright.core.validation import first_problem
+from scenewright.evals.reporting.words import score as number
 
 if TYPE_CHECKING:
     from scenewright.agents.panel.rates import Calibration
     from scenewright.config.accounts import AccountSpec
     from scenewright.config.profiles import CascadeSpec, Profile
     from scenewright.config.settings import Settings
-    from scenewright.core.ports.judge import Judge
-    from scenewright.evals.judge_reports.judge_card import JudgeReport
     from scenewright.evals.judge_reports.judge_runs import JudgeRun, VariantPlan
     from scenewright.evals.judge_reports.labelled_facts import LabelledFact
     from scenewright.evals.statistics.figures import Figure
@@ -56,14 +57,14 @@ StoreOption = Annotated[
 
 
 @app.command()
-@resumable(lambda options: _continues(answers_file(options["store"], options["out"])))
+@resumable(lambda options: continuation_hint(answers_file(options["store"], options["out"])))
 def report(
     judges: options.Judges = None,
     profile: options.ProfileName = None,
     scenes: options.OptionalPositive = None,
     labels: LabelsFileOption = None,
     seed: options.Seed = 0,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     store: StoreOption = None,
     quick: bool = False,
     plain: bool = False,
@@ -103,30 +104,43 @@ def report(
             first, and the others only in doubt.
     """
     from scenewright.config.profiles import CascadeSpec
+    from scenewright.evals.judge_reports import judge_card
     from scenewright.evals.judge_reports.grading import Grading
     from scenewright.evals.judge_reports.judge_runs import PLAIN, VariantPlan
 
     variants = VariantPlan(turns=False, paraphrases=1) if quick else VariantPlan()
-    task = _task(
+    task = read_task(
         judges, profile, labels, scenes or (6 if quick else 20), seed, answers_file(store, out)
     )
     first = split_list(cascade_first)
     if first and (set(first) - set(task.judges) or set(first) >= set(task.judges)):
         raise fail(f"--cascade-first names some of the judges ({', '.join(task.judges)}), not all")
-    judge_runs, ids = _asked(task, PLAIN if plain else variants, quiet)
+    judge_runs, ids = ask_judges(task, PLAIN if plain else variants, quiet)
     spec = CascadeSpec(first=tuple(ids[name] for name in first)) if first else None
     made = Grading(task.facts, seed).report(judge_runs, task.about, spec)
     if out is not None:
-        from scenewright.evals.judge_reports.judge_card import markdown
-
         out.mkdir(parents=True, exist_ok=True)
         text = made.model_dump_json(indent=2) + "\n"
         (out / "report.json").write_text(text, encoding="utf-8")
-        (out / "report.md").write_text(markdown(made), encoding="utf-8")
+        (out / "report.md").write_text(judge_card.markdown(made), encoding="utf-8")
     if as_json:
         print_json(made)
     else:
-        _print_report(made)
+        if made.answer is not None:
+            say(made.answer.sentence, "bold")
+        say(judge_card.summary(made))
+        say("Below a figure: its 95 % interval, by bootstrap over pictures.", "dim")
+        for section in judge_card.sections(made):
+            say("")
+            say(section.title, "bold")
+            if section.remark:
+                say(section.remark, "dim")
+            print_table(
+                section.heads,
+                [[c if isinstance(c, str) else _figure_text(c) for c in r] for r in section.rows],
+                # Reasons may be long; figures never are.
+                wraps=len(section.heads) <= 2,
+            )
         if out is not None:
             say(f"\nreport   {out / 'report.md'}")
     answered = any(card.quality.n for card in made.cards)
@@ -134,14 +148,14 @@ def report(
 
 
 @app.command()
-@resumable(lambda options: _continues(answers_file(options["store"])))
+@resumable(lambda options: continuation_hint(answers_file(options["store"])))
 def calibrate(
     judges: options.Judges = None,
     profile: options.ProfileName = None,
     scenes: options.Positive = 60,
     labels: LabelsFileOption = None,
     seed: options.Seed = 0,
-    out: Annotated[Path, typer.Option("--out", "-o")] = Path("calibration.json"),
+    out: options.Out = Path("calibration.json"),
     store: StoreOption = None,
     cascade_first: str | None = None,
     risk: float = 0.05,
@@ -179,17 +193,28 @@ def calibrate(
     """
     from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
     from scenewright.agents.panel.panel import Panel
+    from scenewright.config.profiles import CascadeSpec
     from scenewright.evals.judge_reports.judge_runs import PLAIN
     from scenewright.evals.judge_reports.labelled_facts import ABSENT
 
     if out.is_dir() or not out.absolute().parent.is_dir():
         raise fail(f"{out} cannot be written: name a file in a folder")
-    task = _task(
+    task = read_task(
         judges, profile, labels, scenes, seed, answers_file(store),
         keep=lambda f: f.group != ABSENT or f.fact.kind == "object",
     )  # fmt: skip
-    cascades = _cascades(task, cascade_first, risk, confidence)
-    judge_runs, ids = _asked(task, PLAIN, quiet)
+    cascades: list[CascadeSpec] = []
+    if task.profile is not None and (own := task.profile.cascade) is not None:
+        cascades += [own] if own.risk is not None else []
+    first = split_list(cascade_first)
+    if set(first) - set(task.judges):
+        raise fail(f"--cascade-first names some of the judges ({', '.join(task.judges)})")
+    if first:
+        try:
+            cascades.append(CascadeSpec(first=first, risk=risk, confidence=confidence))
+        except ValidationError as error:
+            raise fail(f"--{first_problem(error)}") from error
+    judge_runs, ids = ask_judges(task, PLAIN, quiet)
     panels = panel = None
     if task.profile is not None:
         groups = (task.profile.judges, task.profile.report_judges)
@@ -243,7 +268,7 @@ def list_judges(
         specs ([JUDGE]…): Judges to look at.
     """
     named = split_list([*(specs or ()), *(judges or ())])
-    rows: Sequence[dict[str, Any]] = looked_at(named) if named else known_judges()
+    rows: Sequence[dict[str, Any]] = describe_judges(named) if named else known_judges()
     if as_json:
         print_json({"judges": rows})
     elif named:
@@ -256,7 +281,7 @@ def list_judges(
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class JudgeTask:
     """Questions to judges, and the file of the answers."""
 
     judges: tuple[str, ...]
@@ -270,7 +295,7 @@ class _Task:
     store: Path
 
 
-def _task(
+def read_task(
     judges: list[str] | None,
     profile: str | None,
     labels: Path | None,
@@ -278,14 +303,12 @@ def _task(
     seed: int,
     store: Path,
     keep: Callable[[LabelledFact], bool] = lambda fact: True,
-) -> _Task:
+) -> JudgeTask:
     """Return the task of a command's options; ``keep`` chooses among the labelled facts."""
-    from scenewright.config.settings import load_settings, settings_with
+    from scenewright.config.settings import settings_with
     from scenewright.evals.judge_reports.labelled_facts import read_labels
 
-    if judges and profile:
-        raise fail("give --judges or --profile, not both")
-    settings, chosen = (load_settings(), None) if judges else chosen_profile(profile)
+    settings, chosen = judges_or_profile(judges, profile)
     specs = split_list(judges)
     if chosen is not None:
         settings = settings_with(chosen, settings) or settings
@@ -311,44 +334,19 @@ def _task(
             "a run would ask none of the labelled facts: label objects, or facts about present ones"
         )
     store.parent.mkdir(parents=True, exist_ok=True)
-    return _Task(specs, kept, about, settings, chosen, store)
+    return JudgeTask(specs, kept, about, settings, chosen, store)
 
 
-def _cascades(task: _Task, first: str | None, risk: float, confidence: float) -> list[CascadeSpec]:
-    """Return the cascades to choose bounds for: the profile's if it has a risk, and the option's.
-
-    The command ends with a clear error for judges that are not asked or numbers out of range.
-    """
-    from pydantic import ValidationError
-
-    from scenewright.config.profiles import CascadeSpec
-
-    found = []
-    if task.profile is not None and task.profile.cascade is not None:
-        found += [task.profile.cascade] if task.profile.cascade.risk is not None else []
-    named = split_list(first)
-    if set(named) - set(task.judges):
-        known = ", ".join(task.judges)
-        raise fail(f"--cascade-first names some of the judges ({known})")
-    if named:
-        try:
-            found.append(CascadeSpec(first=named, risk=risk, confidence=confidence))
-        except ValidationError as error:
-            problem = error.errors()[0]
-            raise fail(f"--{problem['loc'][0]}: {problem['msg']}") from error
-    return found
-
-
-def _asked(
-    task: _Task, variants: VariantPlan, quiet: bool
+def ask_judges(
+    task: JudgeTask, variants: VariantPlan, quiet: bool
 ) -> tuple[list[JudgeRun], dict[str, str]]:
     """Ask all judges; return their answers, and the id of each spec."""
     from scenewright.evals.judge_reports.judge_runs import count_questions, run_judges
     from scenewright.providers import AnswerStore
-    from scenewright.runs.model_factory.profiles import panel_of
+    from scenewright.runs.model_factory.profiles import build_panel
 
     async def ask() -> list[JudgeRun]:
-        made = await panel_of(list(task.judges), settings=task.settings)
+        made = await build_panel(list(task.judges), settings=task.settings)
         totals = {j.id: count_questions(j, task.facts, variants) for j in made}
         done = dict.fromkeys(totals, 0)
         if not quiet:
@@ -375,7 +373,7 @@ def _asked(
     return judge_runs, dict(zip(task.judges, (i.judge_id for i in judge_runs), strict=True))
 
 
-def _continues(store: Path) -> str:
+def continuation_hint(store: Path) -> str:
     """Return the hint after an interruption."""
     return f"Answers so far are kept in {store}: the same command goes on from there."
 
@@ -391,33 +389,45 @@ def embedded() -> list[str]:
 def known_judges() -> list[dict[str, str]]:
     """Return the embedded judges, the kinds, the accounts, and the judges that profiles name."""
     from scenewright.agents.judges.decisions.models import deciding, host_of
-    from scenewright.config.accounts import BUILT_IN_ACCOUNTS, DECISION_ACCOUNTS, DECISION_HOSTS
+    from scenewright.config.accounts import (
+        BUILT_IN_ACCOUNTS,
+        DECISION_ACCOUNTS,
+        DECISION_HOSTS,
+        OWN_HOSTS,
+    )
     from scenewright.config.settings import load_profiles, load_settings
 
     settings = load_settings()
-    rows = [_row(spec, "ships with scenewright") for spec in embedded()]
+    rows: list[dict[str, str]] = []
+
+    def add(judge: str, about: str, account: AccountSpec | None = None) -> None:
+        remark = ""
+        if account is not None and account.key() is None:
+            remark = f"set {' or '.join(account.key_variables)}"
+        elif account is not None and account.provider not in OWN_HOSTS:
+            # Whether a server of one's own runs is not known without asking it.
+            remark = "ready"
+        rows.append({"judge": judge, "about": about, "note": remark})
+
+    for spec in embedded():
+        add(spec, "ships with scenewright")
     for profile in load_profiles(settings).values():
         known = {row["judge"] for row in rows}
+        realism = (*profile.realism_judges, *profile.realism_report_judges)
         for about, specs in (
             ("in the profile", (*profile.judges, *profile.report_judges)),
-            (
-                "for realism, in the profile",
-                (*profile.realism_judges, *profile.realism_report_judges),
-            ),
+            ("for realism, in the profile", realism),
         ):
-            rows += [_row(spec, f"{about} {profile.name}") for spec in specs if spec not in known]
-    rows += [
-        _row("local:MODEL", "a vision-language model: a folder, or a hub repository owner/name"),
-        _row(
-            "replay:FILE", "recorded answers, CSV or parquet; replay:FILE#JUDGE takes one of many"
-        ),
-        _row("olip:MODEL", "trained heads for the realism of objects: a folder or owner/name"),
-        _row("decision:local/MODEL", "a vision-language model or a decision model, as local:MODEL"),
-    ]
+            for spec in specs:
+                if spec not in known:
+                    add(spec, f"{about} {profile.name}")
+    add("local:MODEL", "a vision-language model: a folder, or a hub repository owner/name")
+    add("replay:FILE", "recorded answers, CSV or parquet; replay:FILE#JUDGE takes one of many")
+    add("olip:MODEL", "trained heads for the realism of objects: a folder or owner/name")
+    add("decision:local/MODEL", "a vision-language model or a decision model, as local:MODEL")
     for name, account in {**BUILT_IN_ACCOUNTS, **settings.accounts}.items():
         if account.provider not in DECISION_HOSTS:
-            about = f"a model over the API of {account.provider}"
-            rows.append(_row(f"{name}:MODEL", about, _key_note(account)))
+            add(f"{name}:MODEL", f"a model over the API of {account.provider}", account)
     for name, account in {**BUILT_IN_ACCOUNTS, **DECISION_ACCOUNTS, **settings.accounts}.items():
         maker = account.decisions_of
         if maker in deciding():
@@ -425,17 +435,17 @@ def known_judges() -> list[dict[str, str]]:
             if maker in DECISION_HOSTS:
                 host = host_of(maker, account.host_settings)
                 about = f"a decision model of {host.title} at {account.base_url or host.base_url}"
-            rows.append(_row(f"decision:{name}/MODEL", about, _key_note(account)))
+            add(f"decision:{name}/MODEL", about, account)
     return rows
 
 
-def looked_at(specs: Sequence[str]) -> list[dict[str, Any]]:
+def describe_judges(specs: Sequence[str]) -> list[dict[str, Any]]:
     """Return the abilities of the judges of ``specs``, or why they cannot be used.
 
     Nothing is asked.
     """
     from scenewright.config.settings import load_settings
-    from scenewright.runs.model_factory.profiles import judge_of
+    from scenewright.runs.model_factory.profiles import build_judge
 
     settings = load_settings()
 
@@ -443,98 +453,58 @@ def looked_at(specs: Sequence[str]) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         for spec in specs:
             try:
-                judge = judge_of(spec, settings=settings)
+                judge = build_judge(spec, settings=settings)
                 fingerprint = judge.fingerprint
             except Exception as error:
                 rows.append({"judge": spec, "problem": describe(error)[0]})
                 continue
-            rows.append({"judge": judge.id, "fingerprint": fingerprint, "caps": _abilities(judge)})
+            caps = judge.caps
+            classes = None if caps.vocabulary is None else caps.vocabulary.classes
+            words = (
+                caps.kinds is not None and f"facts of {', '.join(sorted(caps.kinds))} only",
+                f"probability by {caps.probability}",
+                f"{caps.facts_per_call} facts a call",
+                f"images up to {caps.max_side} px",
+                "on this machine" if caps.local else "over the network",
+                classes is not None and f"knows {len(classes)} classes and leaves others unscored",
+                getattr(judge, "loading", ""),
+                caps.structured != "none" and f"answers by {caps.structured}",
+                caps.sampling and f"takes {', '.join(caps.sampling)}",
+            )
+            abilities = "; ".join(str(each) for each in words if each)
+            rows.append({"judge": judge.id, "fingerprint": fingerprint, "caps": abilities})
         return rows
 
     return run_and_free(look())
 
 
-def _key_note(account: AccountSpec) -> str:
-    from scenewright.config.accounts import OWN_HOSTS
-
-    if account.key() is None:
-        return f"set {' or '.join(account.key_variables)}"
-    # Whether a server of one's own runs is not known without asking it.
-    return "" if account.provider in OWN_HOSTS else "ready"
-
-
-def _row(judge: str, about: str, note: str = "") -> dict[str, str]:
-    return {"judge": judge, "about": about, "note": note}
-
-
-def _abilities(judge: Judge) -> str:
-    caps = judge.caps
-    words = [
-        f"probability by {caps.probability}",
-        f"{caps.facts_per_call} facts a call",
-        f"images up to {caps.max_side} px",
-        "on this machine" if caps.local else "over the network",
-    ]
-    if caps.kinds is not None:
-        words.insert(0, f"facts of {', '.join(sorted(caps.kinds))} only")
-    if caps.vocabulary is not None and caps.vocabulary.classes is not None:
-        words.append(f"knows {len(caps.vocabulary.classes)} classes and leaves others unscored")
-    if loading := getattr(judge, "loading", ""):
-        words.append(loading)
-    if caps.structured != "none":
-        words.append(f"answers by {caps.structured}")
-    if caps.sampling:
-        words.append(f"takes {', '.join(caps.sampling)}")
-    return "; ".join(words)
-
-
-def _print_report(report: JudgeReport) -> None:
-    """Print the tables of a report; the interval is below its figure."""
-    from scenewright.evals.judge_reports.judge_card import sections, summary
-
-    if report.answer is not None:
-        say(report.answer.sentence, "bold")
-    say(summary(report))
-    say("Below a figure: its 95 % interval, by bootstrap over pictures.", "dim")
-    for section in sections(report):
-        say("")
-        say(section.title, "bold")
-        if section.remark:
-            say(section.remark, "dim")
-        print_table(
-            section.heads,
-            [[c if isinstance(c, str) else _figure(c) for c in row] for row in section.rows],
-            # Reasons may be long; figures never are.
-            wraps=len(section.heads) <= 2,
-        )
-
-
-def _figure(figure: Figure) -> Text:
-    if figure.value is None:
-        return Text("–", "dim")
-    text = Text(f"{figure.value:.3f}")
+def _figure_text(figure: Figure) -> Text:
+    text = Text(number(figure.value), "" if figure.value is not None else "dim")
     if figure.low is not None and figure.high is not None:
         text.append(f"\n{figure.low:.2f}–{figure.high:.2f}", "dim")
     return text
 
 
-def _print_calibration(calibration: Calibration) -> None:
-    """Print the rates of judges and panels by kind of fact, and the bounds of cascades."""
-    rows = [
-        (*_rates(judge.judge_id, kind, rates), f"{rates.temperature:.2f}",
-         _change(rates.brier, rates.brier_scaled), _change(rates.ece, rates.ece_scaled))
-        for judge in calibration.judges
-        for kind, rates in judge.kinds.items()
-    ]  # fmt: skip
-    rows += [
-        (*_rates(f"{' + '.join(panel.judges)} ({panel.aggregation})", kind, found), "", "", "")
-        for panel in calibration.panels
-        for kind, found in panel.kinds.items()
-    ]
-    heads = ("judge", "facts", "true", "false", "sensitivity", "specificity", "T", "Brier", "ECE")
-    print_table(heads, rows)
+def _print_calibration(made: Calibration) -> None:
+    print_table(
+        ("judge", "facts", "true", "false", "sensitivity", "specificity", "T", "Brier", "ECE"),
+        [
+            *(
+                (*_rate_cells(judge.judge_id, kind, rates), f"{rates.temperature:.2f}",
+                 _change(rates.brier, rates.brier_scaled), _change(rates.ece, rates.ece_scaled))
+                for judge in made.judges
+                for kind, rates in judge.kinds.items()
+            ),
+            *(
+                (*_rate_cells(f"{' + '.join(one.judges)} ({one.aggregation})", kind, found),
+                 "", "", "")
+                for one in made.panels
+                for kind, found in one.kinds.items()
+            ),
+        ],
+    )  # fmt: skip
     say("T: temperature; Brier score and ECE without it, then with it.", "dim")
-    for cascade in calibration.cascades:
+    for cascade in made.cascades:
         say(
             f"\n{' + '.join(cascade.first)} first: settles {cascade.coverage:.0%} of "
             f"{cascade.facts} facts; wrong in at most {cascade.risk:g} of each row with "
@@ -551,7 +521,7 @@ def _print_calibration(calibration: Calibration) -> None:
         )  # fmt: skip
 
 
-def _rates(name: str, kind: str, rates: Any) -> tuple[str, ...]:
+def _rate_cells(name: str, kind: str, rates: Any) -> tuple[str, ...]:
     counts = str(rates.n_true), str(rates.n_false)
     return name, kind, *counts, f"{rates.sensitivity:.3f}", f"{rates.specificity:.3f}"
 

@@ -71,7 +71,7 @@ def create(
         names = ", ".join(map(repr, unknown))
         raise fail(f"unknown scope {names}: use one of {', '.join(SCOPES)}")
     scopes = tuple(known for known in SCOPES if known in scope) if scope else USUAL
-    key, text = _with_keys(
+    key, text = with_keys(
         data,
         database,
         lambda keys: keys.create(
@@ -107,9 +107,42 @@ def listed(
     Args:
         tenant: Only keys of this tenant.
     """
-    providers = [] if tenant is not None else _provider_rows()
-    found = _is_there(data, database)
-    rows = _with_keys(data, database, lambda keys: _rows(keys, tenant)) if found else []
+    from scenewright.config.accounts import keys_file, stored_keys
+
+    accounts: dict[str, list[str]] = {}
+    stored: dict[str, str] = {}
+    if tenant is None:
+        for name, variables in key_variables().items():
+            for variable in variables:
+                accounts.setdefault(variable, []).append(name)
+        try:
+            stored = stored_keys()
+        except ValueError as error:
+            raise fail(str(error)) from None
+    providers = [
+        {
+            "account": ", ".join(accounts.get(variable, ())),
+            "variable": variable,
+            "key": f"…{key[-4:]}" if len(key) >= _SHORTEST_SHOWN else "…",
+            "from": place,
+        }
+        for variable in dict.fromkeys((*accounts, *stored))
+        for place, key in (
+            ("environment", os.environ.get(variable)),
+            (_STORED, stored.get(variable)),
+        )
+        if key
+    ]
+
+    async def read_keys(keys: KeyStore) -> list[dict[str, Any]]:
+        spent, rows = await keys.spent(), []
+        for key in await keys.all(tenant):
+            usd, images = spent.get(key.id, (0.0, 0))
+            rows.append({**_row(key), "spent_usd": usd, "spent_images": images})
+        return rows
+
+    there = has_database(data, database)
+    rows = with_keys(data, database, read_keys) if there else []
     if as_json:
         print_json({"providers": providers, "keys": rows})
         return
@@ -120,8 +153,6 @@ def listed(
             [(row["account"], row["variable"], row["key"], row["from"]) for row in providers],
         )
         if any(row["from"] == _STORED for row in providers):
-            from scenewright.config.accounts import keys_file
-
             note(f"the stored ones are in {keys_file()}")
     elif tenant is None:
         note("no key of a provider yet: store one with `scenewright keys set ACCOUNT`")
@@ -132,7 +163,9 @@ def listed(
     print_table(
         ("id", "tenant", "label", "scopes", "limits", "spent", "state"),
         [
-            (row["id"], row["tenant"], row["label"], " ".join(row["scopes"]), _limits(row),
+            (row["id"], row["tenant"], row["label"], " ".join(row["scopes"]),
+             ", ".join(f"{row[name]:g} {unit}" for name, unit in _LIMITS.items()
+                       if row[name] is not None) or "none",
              f"{row['spent_usd']:.2f} USD, {row['spent_images']} images", row["state"])
             for row in rows
         ],
@@ -151,9 +184,9 @@ def revoke(
         key: The key's id, or the whole key.
     """
     number = key.split("_")[1] if key.startswith("sw_") and key.count("_") == 2 else key
-    if not _is_there(data, database):
+    if not has_database(data, database):
         raise fail(f"there is no key {number!r}: `scenewright keys list` shows those that are")
-    found = _with_keys(data, database, lambda keys: keys.revoke(number))
+    found = with_keys(data, database, lambda keys: keys.revoke(number))
     say(f"{found.id} of {found.tenant} is revoked.")
 
 
@@ -169,7 +202,7 @@ def set_key(account: AccountArgument) -> None:
     """
     from scenewright.config.accounts import store_key
 
-    variable = _variable(account)
+    variable = variable_of(account)
     if sys.stdin.isatty():
         key = typer.prompt(f"key of {account}", hide_input=True, err=True)
     else:
@@ -193,7 +226,7 @@ def forget(account: AccountArgument) -> None:
     """Delete the stored key of a provider."""
     from scenewright.config.accounts import keys_file, store_key, stored_keys
 
-    variable = _variable(account)
+    variable = variable_of(account)
     try:
         if variable not in stored_keys():
             raise fail(f"no key of {account} is stored in {keys_file()}")
@@ -202,12 +235,21 @@ def forget(account: AccountArgument) -> None:
         raise fail(f"the key cannot be deleted: {error}") from None
 
 
-def _variable(account: str) -> str:
+def key_variables() -> dict[str, tuple[str, ...]]:
+    """Return account → the variables of its key, the built-in accounts first."""
+    from scenewright.config.accounts import BUILT_IN_ACCOUNTS, DECISION_ACCOUNTS
+    from scenewright.config.settings import load_settings
+
+    accounts = {**BUILT_IN_ACCOUNTS, **DECISION_ACCOUNTS, **load_settings().accounts}
+    return {name: account.key_variables for name, account in accounts.items()}
+
+
+def variable_of(account: str) -> str:
     """Return the variable that names the account's key; the command ends where it has none."""
     from scenewright.config.settings import SETTINGS_FILE
     from scenewright.core.suggestions import did_you_mean
 
-    known = _key_variables()
+    known = key_variables()
     if account not in known:
         taking = [name for name, variables in known.items() if variables]
         raise fail(
@@ -219,54 +261,16 @@ def _variable(account: str) -> str:
     return known[account][0]
 
 
-def _key_variables() -> dict[str, tuple[str, ...]]:
-    """Return account → the variables of its key, the built-in accounts first."""
-    from scenewright.config.accounts import BUILT_IN_ACCOUNTS, DECISION_ACCOUNTS
-    from scenewright.config.settings import load_settings
-
-    accounts = {**BUILT_IN_ACCOUNTS, **DECISION_ACCOUNTS, **load_settings().accounts}
-    return {name: account.key_variables for name, account in accounts.items()}
-
-
-def _provider_rows() -> list[dict[str, str]]:
-    """Return the keys of providers that are set, masked, each with where it is."""
-    from scenewright.config.accounts import stored_keys
-
-    accounts: dict[str, list[str]] = {}
-    for name, variables in _key_variables().items():
-        for variable in variables:
-            accounts.setdefault(variable, []).append(name)
-    try:
-        stored = stored_keys()
-    except ValueError as error:
-        raise fail(str(error)) from None
-    rows = []
-    for variable in [*accounts, *(name for name in stored if name not in accounts)]:
-        places = (("environment", os.environ.get(variable)), (_STORED, stored.get(variable)))
-        rows += [
-            {
-                "account": ", ".join(accounts.get(variable, ())),
-                "variable": variable,
-                "key": _masked(key),
-                "from": place,
-            }
-            for place, key in places
-            if key
-        ]
-    return rows
-
-
-def _masked(key: str) -> str:
-    """Return the end of a key; nothing of a short one."""
-    return f"…{key[-4:]}" if len(key) >= _LONG else "…"
-
-
 _STORED = "stored"
-_LONG = 16
-"""Characters of a key of which four tell nothing."""
+_SHORTEST_SHOWN = 16
+"""Shortest key whose last four characters may be shown."""
+_LIMITS = {
+    "requests_per_minute": "requests/min", "running": "runs", "usd": "USD", "images": "images"
+}  # fmt: skip
+"""Units of a key's limits."""
 
 
-def _is_there(data: Path | None, database: str | None) -> bool:
+def has_database(data: Path | None, database: str | None) -> bool:
     """Return whether the service has a database; a read makes none."""
     from scenewright.service.core.private_files import sqlite_file
     from scenewright.service.core.settings import service_settings
@@ -275,9 +279,10 @@ def _is_there(data: Path | None, database: str | None) -> bool:
     return file is None or file.exists()
 
 
-def _with_keys(
+def with_keys(
     data: Path | None, database: str | None, call: Callable[[KeyStore], Awaitable[T]]
 ) -> T:
+    """Return what ``call`` makes of the service's keys."""
     from scenewright.service.core.database import open_database
     from scenewright.service.core.keys import KeyStore
     from scenewright.service.core.settings import service_settings
@@ -287,15 +292,6 @@ def _with_keys(
             return await call(KeyStore(engine))
 
     return run_async(called())
-
-
-async def _rows(keys: KeyStore, tenant: str | None) -> list[dict[str, Any]]:
-    spent = await keys.spent()
-    rows = []
-    for key in await keys.all(tenant):
-        usd, images = spent.get(key.id, (0.0, 0))
-        rows.append({**_row(key), "spent_usd": usd, "spent_images": images})
-    return rows
 
 
 def _row(key: ApiKey) -> dict[str, Any]:
@@ -314,17 +310,3 @@ def _row(key: ApiKey) -> dict[str, Any]:
         scopes=list(key.scopes),
         state=state,
     )
-
-
-def _limits(row: dict[str, Any]) -> str:
-    found = [
-        f"{row[name]:g} {words}"
-        for name, words in (
-            ("requests_per_minute", "requests/min"),
-            ("running", "runs"),
-            ("usd", "USD"),
-            ("images", "images"),
-        )
-        if row[name] is not None
-    ]
-    return ", ".join(found) or "none"

@@ -20,12 +20,10 @@ from scenewright.cli.demo import demo
 from scenewright.cli.doctor import doctor
 from scenewright.cli.eval import app as evals
 from scenewright.cli.extract import extract
-from scenewright.cli.filter import filter_pictures
 from scenewright.cli.gate import gate
 from scenewright.cli.init import init
 from scenewright.cli.judges import app as judges
 from scenewright.cli.keys import app as keys
-from scenewright.cli.mcp import mcp
 from scenewright.cli.mock import app as mock
 from scenewright.cli.models import app as models
 from scenewright.cli.object_realism import app as object_realism
@@ -34,7 +32,7 @@ from scenewright.cli.rate import app as rate
 from scenewright.cli.real_bench import app as real_bench
 from scenewright.cli.refine import refine, score, strategies
 from scenewright.cli.runs import edit, open_run, show
-from scenewright.cli.serve import serve, worker
+from scenewright.cli.serve import mcp, serve, worker
 from scenewright.cli.study import app as study
 from scenewright.core.version import VERSION
 
@@ -110,8 +108,8 @@ app = App(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"scenewright {VERSION}")
         raise typer.Exit
 
@@ -158,7 +156,6 @@ _COMMANDS: tuple[tuple[str, Callable[..., object], str], ...] = (
 )
 for _name, _command, _panel in _COMMANDS:
     app.command(_name, rich_help_panel=_panel)(_command)
-real_bench.command("filter")(filter_pictures)
 for _name, _noun, _panel in (
     ("models", models, START),
     ("keys", keys, START),

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from scenewright.cli import options
 from scenewright.cli.app import App
-from scenewright.cli.console import fail, note, run_async, say, stop_on_signal
+from scenewright.cli.console import fail, note, run_async, say, stop_on_signal, text_of
 from scenewright.core.sockets import is_loopback
 
 if TYPE_CHECKING:
-    from scenewright.mock_providers.settings import MockSettings
+    pass
 
 app = App(help="Run a local server that speaks the formats of OpenAI, Anthropic and Gemini.")
 
@@ -26,6 +27,7 @@ _FAULTS = (
 
 @app.command()
 def serve(
+    context: typer.Context,
     host: options.Host = "127.0.0.1",
     port: options.Port = 8765,
     requests_per_minute: options.OptionalPositive = None,
@@ -105,61 +107,25 @@ def serve(
         )
     from scenewright.mock_providers.faults import parse_faults, parse_quirks, parse_swaps
     from scenewright.mock_providers.models import parse_models
+    from scenewright.mock_providers.serving import serving
     from scenewright.mock_providers.settings import MockSettings
 
+    names = {field.name for field in fields(MockSettings)}
     settings = MockSettings(
-        host=host,
-        port=port,
-        requests_per_minute=requests_per_minute,
-        tokens_per_minute=tokens_per_minute,
-        window=window,
-        concurrent=concurrent,
-        latency=latency,
-        jitter=jitter,
+        **{name: value for name, value in context.params.items() if name in names},
         faults=parse_faults(fault or ()),
         swaps=parse_swaps(swap or ()),
         quirks=parse_quirks(quirk or ()),
-        like=like,
-        shape=shape,
         load_seconds=30.0 if like or shape else 0.0,
-        lenient=lenient,
         models=parse_models(model or ()),
-        tokens_per_second=tokens_per_second,
-        seed=seed,
     )
-    run_async(_serve(settings))
 
+    async def serve_until_signal() -> None:
+        stop = stop_on_signal()
+        async with serving(settings) as lab:
+            say(text_of("mock", url=lab.url))
+            sys.stdout.flush()
+            await stop.wait()
 
-async def _serve(settings: MockSettings) -> None:
-    from scenewright.mock_providers.serving import serving
-
-    stop = stop_on_signal()
-    async with serving(settings) as lab:
-        say(_welcome(lab.url))
-        sys.stdout.flush()
-        await stop.wait()
+    run_async(serve_until_signal())
     note("stopped.")
-
-
-def _welcome(url: str) -> str:
-    return f"""\
-The mock server listens at {url}. Ctrl-C ends it.
-
-OpenAI's SDK          export OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=mine
-Anthropic's SDK       export ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=mine
-Gemini's SDK          export GOOGLE_GEMINI_BASE_URL={url} GEMINI_API_KEY=mine
-
-scenewright.toml      [accounts.lab]
-                      provider = "openai"
-                      base_url = "{url}/v1"
-                      key_variable = ""
-
-                      [profiles.rehearsal]
-                      extends = "miniature"
-                      judges = ["lab:judge-a", "lab:judge-b"]
-                      report_judges = ["lab:judge-d"]
-
-What happened         curl {url}/lab/report
-A fault, three times  curl {url}/lab/faults -H 'content-type: application/json' \\
-                        -d '{{"kind": "503", "next": 3}}'
-"""

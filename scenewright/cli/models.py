@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from scenewright.cli import options
@@ -17,23 +16,24 @@ from scenewright.cli.console import (
     console,
     fail,
     fields_of,
-    give,
     print_json,
+    print_result_as,
+    print_table,
     say,
     table_of,
 )
-from scenewright.cli.models_update import update
-from scenewright.cli.progress import confirm_transfer, show_transfer
+from scenewright.cli.progress import confirm_transfer, show_status, show_transfer
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from scenewright.providers.hub.cache import Present
     from scenewright.providers.hub.needs import Need
-    from scenewright.providers.hub.pull import Pulled, RepositoryPlan
+    from scenewright.providers.hub.pull import RepositoryPlan
+    from scenewright.providers.model_facts import Kind, ModelFacts
 
 app = App(help="List and fetch models of the hub; update facts about models.")
-app.command()(update)
+
 _AGAIN = "Fetched files stay: the same command goes on from there."
 
 
@@ -51,27 +51,42 @@ def list_(
             or transformers:OWNER/NAME (a detector); by default all profiles.
     """
     from scenewright.config.settings import load_profiles
-    from scenewright.providers.hub.cache import cache_folder, survey
-    from scenewright.runs.readiness import cuda_memory, memory_needed, memory_of_machine
+    from scenewright.providers.hub.cache import PULL, cache_folder, survey
+    from scenewright.runs.readiness import (
+        cuda_memory,
+        memory_line,
+        memory_needed,
+        memory_of_machine,
+    )
 
     found = {title: [survey(need) for need in needs] for title, needs in _needs(name).items()}
     profiles, here = load_profiles(), (memory_of_machine() or 0, cuda_memory())
     memory = {title: memory_needed(profiles[title], *here) for title in found if title in profiles}
-    give(
-        as_json,
-        {
-            "folder": str(cache_folder()),
-            "profiles": {
-                title: [present_json(present) for present in group]
-                for title, group in found.items()
-            },
-            "memory_needed": memory,
-        },
-        _print_list,
-        found,
-        memory,
-        console(),
-    )
+    if as_json:
+        print_json(
+            {
+                "folder": str(cache_folder()),
+                "profiles": {
+                    title: [present_json(present) for present in group]
+                    for title, group in found.items()
+                },
+                "memory_needed": memory,
+            }
+        )
+        return
+    for title, group in found.items():
+        say(title, "bold")
+        if not group:
+            say("  nothing from the hub", "dim")
+        else:
+            console().print(models_table(map(present_json, group)))
+            if (needed := memory.get(title)) is not None:
+                style = "yellow" if needed["fits"] == "no" else ""
+                say(f"  memory: {memory_line(needed)}", style)
+            if not all(present.complete for present in group):
+                say(f"  get it with `{PULL} {title}`", "dim")
+        say("")
+    say(f"folder {cache_folder()}", "dim")
 
 
 @app.command()
@@ -93,35 +108,74 @@ def pull(
         name (PROFILE): A profile, or a model as diffusers:OWNER/NAME, local:OWNER/NAME (a judge) or
             transformers:OWNER/NAME (a detector).
     """
+    from scenewright.providers.hub.cache import cache_folder
+    from scenewright.providers.hub.needs import size_words
     from scenewright.providers.hub.pull import bytes_left, check_disk, plan_of
     from scenewright.providers.hub.pull import pull as fetch
 
     needs = [need for group in _needs(name).values() for need in group]
-    where = console(stderr=True)
-    if not needs:
-        if as_json:
-            print_json(_report(name, (), None))
-        else:
-            console().print(f"{name} needs nothing from the hub.")
-        return
-    with _asking(where) as show:
-        plans = plan_of(needs, show)
-    if not as_json:
-        _print_plan(plans, console())
-    rest = bytes_left(plans)
-    refused = [plan.refusal for plan in plans if plan.refusal is not None]
-    if dry_run:
-        if as_json:
-            print_json(_report(name, plans, None))
-        return
-    if refused:
-        raise fail("\n".join(refused), Exit.FAILED)
-    check_disk(plans)
-    if rest and not yes:
-        confirm_transfer(rest, as_json)
-    with show_transfer(rest, sum(plan.size for plan in plans)) as watch:
-        done = fetch(plans, watch)
-    give(as_json, _report(name, plans, done), _print_done, plans, done, console())
+    plans: Sequence[RepositoryPlan] = ()
+    if needs:
+        with show_status("asking the hub") as show:
+            plans = plan_of(needs, lambda text: show(f"asking the hub about {text}"))
+    rest, size = bytes_left(plans), sum(plan.size for plan in plans)
+    if not needs and not as_json:
+        say(f"{name} needs nothing from the hub.")
+    elif not as_json:
+        print_table(
+            ("repository", "for", "files", "size", "here", "licence"),
+            [
+                (plan.need.repository, ", ".join(plan.need.parts), str(len(plan.files)),
+                 size_words(plan.size), size_words(plan.size_here),
+                 (plan.licence or "unknown") + (" (gated)" if plan.gated else ""))
+                for plan in plans
+            ],
+        )  # fmt: skip
+        here = sum(plan.size_here for plan in plans)
+        say(
+            f"{size_words(size)} in all, {size_words(here)} here, {size_words(size - here)} to "
+            f"fetch into {cache_folder()}"
+        )
+        for plan in plans:
+            if plan.refusal is not None:
+                say(plan.refusal, "yellow")
+    done = None
+    if needs and not dry_run:
+        if refused := [plan.refusal for plan in plans if plan.refusal is not None]:
+            raise fail("\n".join(refused), Exit.FAILED)
+        check_disk(plans)
+        if rest and not yes:
+            confirm_transfer(rest, as_json)
+        with show_transfer(rest, size) as watch:
+            done = fetch(plans, watch)
+    if as_json:
+        print_json(
+            {
+                "name": name,
+                "folder": str(cache_folder()),
+                "bytes": size,
+                "bytes_here": sum(plan.size_here for plan in plans),
+                "repositories": [
+                    {
+                        **fields_of(plan.need, "repository", "parts"),
+                        **fields_of(plan, "commit", "licence", "gated", "refusal"),
+                        "bytes": plan.size,
+                        "bytes_here": plan.size_here,
+                        "files": {file.path: file.size for file in plan.files},
+                    }
+                    for plan in plans
+                ],
+                "fetched": done.fetched if done is not None else [],
+                "damaged": done.damaged if done is not None else [],
+                "done": done is not None or not plans,
+            }
+        )
+    elif done is not None:
+        again = f", {len(done.damaged)} damaged and fetched again" if done.damaged else ""
+        say(
+            f"{sum(len(plan.files) for plan in plans)} files, {size_words(size)}, are here and "
+            f"whole ({len(done.fetched)} fetched{again})."
+        )
 
 
 def _needs(name: str | None) -> dict[str, tuple[Need, ...]]:
@@ -171,99 +225,109 @@ def models_table(models: Iterable[dict[str, Any]]) -> Table:
     return table
 
 
-def _print_list(
-    found: dict[str, list[Present]], memory: dict[str, dict[str, Any] | None], where: Console
-) -> None:
-    from scenewright.providers.hub.cache import PULL, cache_folder
-    from scenewright.runs.readiness import memory_line
+MOST_BYTES = 2 * 2**20
+_SECONDS = 20.0
 
-    for title, group in found.items():
-        say(title, "bold", where)
-        if not group:
-            say("  nothing from the hub", "dim", where)
-        else:
-            where.print(models_table(map(present_json, group)))
-            if (needed := memory.get(title)) is not None:
-                say(
-                    f"  memory: {memory_line(needed)}",
-                    "yellow" if needed["fits"] == "no" else "",
-                    where,
+
+@app.command()
+def update(
+    source: Annotated[str | None, typer.Option("--from")] = None,
+    as_json: options.Json = False,
+) -> Exit:
+    """Fetch a newer table of facts about models: abilities, limits, prices, and when they end.
+
+    The table is checked whole before it replaces the copy in your folder of settings. The newer of
+    that copy and the package's own table is used from then on; `scenewright doctor` says which.
+
+    Exit codes: 0 the copy is the table, or is as new; 2 wrong input; 3 it cannot be had or used.
+
+    Args:
+        source (FILE|URL): A table of this form; by default that of the newest development.
+    """
+    from scenewright.providers.model_facts import (
+        UPDATE_URL,
+        ModelTableError,
+        keep_facts,
+        model_facts,
+        read_facts,
+    )
+
+    place = source or UPDATE_URL
+    text = read_table(place)
+    before = model_facts()
+    try:
+        table = read_facts(text, place)
+        check_facts(table)
+    except ModelTableError as error:
+        raise fail(f"{error}. The table in use stays: {before.version}", Exit.FAILED) from error
+    newer = table.as_of > before.as_of
+    if newer:
+        try:
+            kept = str(keep_facts(text))
+        except (OSError, RuntimeError) as error:
+            raise fail(f"the table cannot be kept: {error}", Exit.FAILED) from error
+        result = f"model facts of {table.as_of} replace those of {before.as_of}: {kept}"
+    else:
+        kept = before.place
+        result = f"the table in use ({before.version}) is as new as {place} ({table.as_of})"
+    data = {"as_of": str(table.as_of), "before": str(before.as_of), "updated": newer, "file": kept}
+    print_result_as(as_json, data, say, result)
+    return Exit.OK
+
+
+def check_facts(table: ModelFacts) -> None:
+    """Raise ``ModelTableError`` unless every row of ``table`` can be used."""
+    from pydantic import ValidationError
+
+    from scenewright.agents.judges.decisions.models import caps_of as decision_caps_of
+    from scenewright.agents.judges.models import caps_of
+    from scenewright.core.ports.backend import BackendError
+    from scenewright.core.ports.judge import JudgeError
+    from scenewright.providers.known_models import end_of
+    from scenewright.providers.model_facts import ModelTableError, using
+    from scenewright.providers.usage import PriceTable
+    from scenewright.tools.backends.image_models import image_caps_of
+
+    views: dict[Kind, Callable[[str, str], object]] = {
+        "chat": caps_of, "image": image_caps_of, "decision": decision_caps_of, "end": end_of
+    }  # fmt: skip
+    whole = {"chat": ("openai", "gemini", "anthropic"), "image": ("openai", "gemini")}
+    with using(table):
+        try:
+            PriceTable.load()
+            for kind, view in views.items():
+                names = [*table.rows(kind), *(f"{one}:*" for one in whole.get(kind, ()))]
+                for name in names:
+                    provider, _, model = name.partition(":")
+                    view(provider, model.removesuffix("*") or "unknown")
+        except (BackendError, JudgeError, ValidationError) as error:
+            raise ModelTableError(f"{table.place} cannot be used: {error}") from error
+
+
+def read_table(place: str) -> str:
+    """Return the text of a file or of an address; the command ends where there is none."""
+    import httpx2
+
+    found = bytearray()
+    try:
+        if not place.startswith(("https://", "http://")):
+            file = Path(place)
+            if file.stat().st_size > MOST_BYTES:
+                raise fail(
+                    f"{place} is larger than {MOST_BYTES} bytes: it is no table of model facts"
                 )
-            if not all(present.complete for present in group):
-                say(f"  get it with `{PULL} {title}`", "dim", where)
-        where.print()
-    say(f"folder {cache_folder()}", "dim", where)
-
-
-def _print_plan(plans: Iterable[RepositoryPlan], where: Console) -> None:
-    from scenewright.providers.hub.cache import cache_folder
-    from scenewright.providers.hub.needs import size_words
-
-    plans = list(plans)
-    table = table_of("repository", "for", "files", "size", "here", "licence")
-    for plan in plans:
-        table.add_row(
-            plan.need.repository,
-            ", ".join(plan.need.parts),
-            str(len(plan.files)),
-            size_words(plan.size),
-            size_words(plan.size_here),
-            (plan.licence or "unknown") + (" (gated)" if plan.gated else ""),
-        )
-    where.print(table)
-    size, have = sum(p.size for p in plans), sum(p.size_here for p in plans)
-    say(
-        f"{size_words(size)} in all, {size_words(have)} here, {size_words(size - have)} to "
-        f"fetch into {cache_folder()}",
-        "",
-        where,
-    )
-    for plan in plans:
-        if plan.refusal is not None:
-            say(plan.refusal, "yellow", where)
-
-
-def _print_done(plans: Iterable[RepositoryPlan], done: Pulled, where: Console) -> None:
-    from scenewright.providers.hub.needs import size_words
-
-    plans = list(plans)
-    files = sum(len(plan.files) for plan in plans)
-    again = f", {len(done.damaged)} damaged and fetched again" if done.damaged else ""
-    where.print(
-        f"{files} files, {size_words(sum(p.size for p in plans))}, are here and whole "
-        f"({len(done.fetched)} fetched{again})."
-    )
-
-
-def _report(name: str, plans: Iterable[RepositoryPlan], done: Pulled | None) -> dict[str, Any]:
-    from scenewright.providers.hub.cache import cache_folder
-
-    plans = list(plans)
-    return {
-        "name": name,
-        "folder": str(cache_folder()),
-        "bytes": sum(plan.size for plan in plans),
-        "bytes_here": sum(plan.size_here for plan in plans),
-        "repositories": [
-            {
-                **fields_of(plan.need, "repository", "parts"),
-                **fields_of(plan, "commit", "licence", "gated", "refusal"),
-                "bytes": plan.size,
-                "bytes_here": plan.size_here,
-                "files": {file.path: file.size for file in plan.files},
-            }
-            for plan in plans
-        ],
-        "fetched": done.fetched if done is not None else [],
-        "damaged": done.damaged if done is not None else [],
-        "done": done is not None or not plans,
-    }
-
-
-@contextmanager
-def _asking(where: Console) -> Iterator[Any]:
-    if not where.is_terminal:
-        yield lambda text: None
-        return
-    with where.status("asking the hub") as status:
-        yield lambda text: status.update(f"asking the hub about {text}")
+            return file.read_text(encoding="utf-8")
+        with httpx2.stream("GET", place, timeout=_SECONDS) as reply:
+            if reply.status_code != 200:
+                raise fail(f"{place} answers HTTP {reply.status_code}", Exit.FAILED)
+            for chunk in reply.iter_bytes():
+                found += chunk
+                if len(found) > MOST_BYTES:
+                    raise fail(f"{place} sends more than {MOST_BYTES} bytes", Exit.FAILED)
+        return found.decode("utf-8")
+    except httpx2.HTTPError as error:
+        raise fail(f"{place} cannot be fetched: {error}", Exit.FAILED) from error
+    except OSError as error:
+        raise fail(f"{place} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise fail(f"{place} is no text file") from error

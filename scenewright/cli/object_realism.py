@@ -320,7 +320,7 @@ def evaluate(
     rated: SetArgument,
     scorers: list[str],
     part: str = "test",
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     overlap: Annotated[bool, typer.Option("--allow-overlap")] = False,
     seed: options.Seed = 0,
     work: WorkOption = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from scenewright.config.profiles import Profile
     from scenewright.config.settings import Settings
 
+Out = Annotated[Path, typer.Option("--out", "-o")]
+OptionalOut = Annotated[Path | None, typer.Option("--out", "-o")]
 Positive = Annotated[int, typer.Option(min=1)]
 OptionalPositive = Annotated[int | None, typer.Option(min=1)]
 Share = Annotated[float, typer.Option(min=0.0, max=1.0)]
@@ -146,7 +148,7 @@ Sentinels = Annotated[
 ]
 
 
-def given(**options: Any) -> dict[str, Any]:
+def without_none(**options: Any) -> dict[str, Any]:
     """Return the options that have a value."""
     return {name: value for name, value in options.items() if value is not None}
 
@@ -197,3 +199,14 @@ def label_names(labels: str | None) -> tuple[str, ...]:
     if labels is not None and not names:
         raise fail("--labels names no class: write for example --labels dog,ball")
     return names
+
+
+def judges_or_profile(
+    judges: Sequence[str] | None, profile: str | None
+) -> tuple[Settings, Profile | None]:
+    """Return the settings, and the profile of the judges; None where ``--judges`` names them."""
+    from scenewright.config.settings import load_settings
+
+    if judges and profile:
+        raise fail("give --judges or --profile, not both")
+    return (load_settings(), None) if judges else chosen_profile(profile)

@@ -5,39 +5,36 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import BaseModel, ValidationError
 from rich.text import Text
 
 from scenewright.cli import options
 from scenewright.cli.console import (
     Exit,
-    console,
     debugging,
     fail,
-    give,
-    labelled,
     note,
+    print_json,
+    print_labelled,
     run_async,
     say,
     write_file,
 )
-from scenewright.cli.intents import intent_lines, tell_intent
+from scenewright.cli.intents import intent_lines, warn_unread
 from scenewright.cli.options import chosen_profile
 from scenewright.cli.refine import read_argument, sentence_reader
+from scenewright.evals.reporting.words import count
 
 if TYPE_CHECKING:
-    from scenewright.config.profiles import Profile
-    from scenewright.config.settings import Settings
     from scenewright.core.facts import Fact
     from scenewright.core.ports.vision import Detection
-    from scenewright.core.questions import Protocol
     from scenewright.core.scene import SceneGraph
-    from scenewright.runs.reading import ReadScene
 
 
 def parse(
@@ -48,7 +45,7 @@ def parse(
     profile: Annotated[str | None, typer.Option("--profile", "-p")] = None,
     boxes: Path | None = None,
     to: str | None = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     facts: bool = False,
     protocol: str | None = None,
     index: options.Index = None,
@@ -78,123 +75,88 @@ def parse(
         protocol: Protocol of the questions: grounded or scene-bench; by default the profile's.
     """
     from scenewright.core.formats import FormatWarning, dump_scene
+    from scenewright.core.questions import PROTOCOLS
+    from scenewright.core.scene import SceneError
+    from scenewright.runs.reading import Sentence, read_scene
 
+    if sum(one is not None for one in (scene, caption, image)) != 1:
+        raise fail("name one thing to read: a SCENE, --caption or --image")
+    if boxes is not None and image is None:
+        raise fail("--boxes are boxes of an image: add --image")
+    if index is not None and scene is None:
+        raise fail("--index is for a file that holds several scenes: name it")
+    settings, chosen = chosen_profile(profile)
     with warnings.catch_warnings(record=True) as caught:
         # Warnings of model libraries are not about the scene.
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", FormatWarning)
-        graph = _read(scene, caption, image, reader, profile, boxes, index)
-        text = dump_scene(graph, to) if to is not None else ""
-        asked = () if to is not None else _asked(graph, profile, protocol)
+        if image is not None:
+            graph = image_scene(image, reader, profile, boxes)
+        else:
+            if scene is not None:
+                read = read_argument(scene, index, chosen, settings, reader)
+            else:
+                words = Sentence(sys.stdin.read() if caption == "-" else caption)
+                by = sentence_reader(reader)
+                read = run_async(read_scene(words, chosen, settings, reader=by))
+            for text in read.warnings:
+                note(f"warning: {text}", "yellow")
+            graph = read.scene
+        if not graph and scene is None:
+            raise fail("nothing was recognised in it: try another reader (--with)", Exit.FAILED)
+        output = dump_scene(graph, to) if to is not None else ""
+        form = chosen.form()
+        if protocol is not None and to is None:
+            if protocol not in PROTOCOLS:
+                known = ", ".join(PROTOCOLS)
+                raise SceneError(f"unknown protocol {protocol!r}: use one of {known}")
+            form = replace(form, protocol=protocol)
+        found = () if to is not None else form.facts(graph)
     for warning in caught:
         note(f"note: {warning.message}")
     if to is not None or as_json:
-        tell_intent(graph)
-    if to is not None:
-        _give(text, out)
+        warn_unread(graph)
+    if to is not None and out is None:
+        typer.echo(output, nl=not output.endswith("\n"))
+    elif out is not None and to is not None:
+        write_file(out, lambda path: path.write_text(output, encoding="utf-8"))
+    elif as_json:
+        print_json(
+            {
+                "scene": graph.model_dump(mode="json"),
+                "digest": graph.digest,
+                "complexity": graph.complexity(),
+                "level": graph.level(),
+                "facts": found,
+                **graph.intent.model_dump(mode="json", exclude={"sentence", "read_as"}),
+            }
+        )
     else:
-        give(as_json, _as_json(graph, asked), _describe, graph, asked, facts)
+        print_scene(graph, found, with_facts=facts)
 
 
-def _read(
-    scene: str | None,
-    caption: str | None,
-    image: Path | None,
-    reader: str | None,
-    profile: str | None,
-    boxes: Path | None,
-    index: int | None,
-) -> SceneGraph:
-    from scenewright.runs.reading import Sentence, read_scene
-
-    if sum(given is not None for given in (scene, caption, image)) != 1:
-        raise fail("name one thing to read: a SCENE, --caption or --image")
-    if boxes is not None and image is None:
-        raise fail("--boxes are boxes of an image: add --image")
-    settings, chosen = chosen_profile(profile)
-    if scene is not None:
-        return _without_warnings(read_argument(scene, index, chosen, settings, reader))
-    if index is not None:
-        raise fail("--index is for a file that holds several scenes: name it")
-    if image is not None:
-        found = image_scene(image, reader, profile, boxes)
-    else:
-        words = Sentence(sys.stdin.read() if caption == "-" else caption)
-        by = sentence_reader(reader)
-        found = _without_warnings(run_async(read_scene(words, chosen, settings, reader=by)))
-    if not found:
-        raise fail("nothing was recognised in it: try another reader (--with)", Exit.FAILED)
-    return found
-
-
-def _without_warnings(read: ReadScene) -> SceneGraph:
-    """Return what was read, after the warnings of the reading."""
-    for told in read.warnings:
-        note(f"warning: {told}", "yellow")
-    return read.scene
-
-
-def _give(text: str, out: Path | None) -> None:
-    if out is None:
-        typer.echo(text, nl=not text.endswith("\n"))
-    else:
-        write_file(out, lambda path: path.write_text(text, encoding="utf-8"))
-
-
-def _asked(graph: SceneGraph, profile: str | None, protocol: str | None) -> tuple[Fact, ...]:
-    """Return the facts of ``graph`` as a run of the profile asks them."""
-    form = chosen_profile(profile)[1].form()
-    if protocol is not None:
-        form = replace(form, protocol=_protocol(protocol))
-    return form.facts(graph)
-
-
-def _protocol(name: str) -> Protocol:
-    from scenewright.core.questions import PROTOCOLS
-    from scenewright.core.scene import SceneError
-
-    for known in PROTOCOLS:
-        if name == known:
-            return known
-    raise SceneError(f"unknown protocol {name!r}: use one of {', '.join(PROTOCOLS)}")
-
-
-def _as_json(graph: SceneGraph, facts: Sequence[Fact]) -> dict[str, Any]:
-    return {
-        "scene": graph.model_dump(mode="json"),
-        "digest": graph.digest,
-        "complexity": graph.complexity(),
-        "level": graph.level(),
-        "facts": facts,
-        **graph.intent.model_dump(mode="json", exclude={"sentence", "read_as"}),
-    }
-
-
-def _describe(graph: SceneGraph, found: Sequence[Fact], with_facts: bool) -> None:
+def print_scene(graph: SceneGraph, found: Sequence[Fact], *, with_facts: bool) -> None:
+    """Print objects, relations, what was said beside the graph, and if wanted the questions."""
     from scenewright.core.answers import in_lines
     from scenewright.core.questions import noun_phrase
-    from scenewright.runs.report import words
 
-    where = console()
     for item in graph.objects:
         say(Text.assemble((f"{item.id:<20} ", "bold"), noun_phrase(item)))
     for relation in graph.relations:
         say(f"{relation.source} {relation.predicate} {relation.target}")
     if beside := intent_lines(graph):
-        where.print()
-        labelled(beside, 21, where)
-    where.print()
-    size = f"{words.count(len(graph.objects), 'object')}, "
-    size += f"{words.count(len(graph.relations), 'relation')}, {words.count(len(found), 'fact')}"
-    where.print(f"{size}; complexity {graph.complexity():g}, {graph.level()}")
+        say("")
+        print_labelled(beside, 21)
+    sizes = ((graph.objects, "object"), (graph.relations, "relation"), (found, "fact"))
+    size = ", ".join(count(len(each), noun) for each, noun in sizes)
+    say(f"\n{size}; complexity {graph.complexity():g}, {graph.level()}")
     if with_facts:
-        where.print()
+        say("")
         for fact in (line.fact for line in in_lines(found)):
-            options = "" if fact.is_binary else f"  [{' / '.join(fact.options)}]"
-            say(Text.assemble((f"{fact.statement}: ", "bold"), fact.question, options))
+            choices = "" if fact.is_binary else f"  [{' / '.join(fact.options)}]"
+            say(Text.assemble((f"{fact.statement}: ", "bold"), fact.question, choices))
 
 
-T = TypeVar("T")
 IMAGE_READERS = ("llm", "judges")
 
 
@@ -208,43 +170,62 @@ def image_scene(
     ``SettingsError`` for another reader or a profile without a language model, the parsers' errors
     otherwise, and ``ImageError`` for a file that is not an image.
     """
-    from scenewright.config.profiles import SettingsError
+    from scenewright.agents.chat.language_replies import ReplyError
+    from scenewright.agents.judges.models import caps_of
+    from scenewright.agents.panel.panel import Panel
+    from scenewright.config.profiles import CHAT_KINDS, SettingsError, split_judge
+    from scenewright.config.settings import settings_with
+    from scenewright.core.images import load_image
+    from scenewright.core.scene import SceneError
+    from scenewright.providers.clients.base import RequestError
+    from scenewright.providers.retry import CallError
+    from scenewright.runs.model_factory import profiles
+    from scenewright.runs.reading import chat_that_reads
+    from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser, Vocabulary
+    from scenewright.tools.vision.extraction.one_stage import PictureParser, sampling_of
 
     if reader is not None and reader not in IMAGE_READERS:
         raise SettingsError(f"--with {reader!r}: for an image use {' or '.join(IMAGE_READERS)}")
-    from scenewright.core.images import load_image
-    from scenewright.core.scene import SceneError
-
     picture = load_image(image)
     detections = [] if boxes is None else read_boxes(boxes)
-    settings, found = chosen_profile(profile)
-    if (reader or ("llm" if _reads(found) else "judges")) == "llm":
-        from scenewright.tools.vision.extraction.one_stage import PictureParser
+    settings, chosen = chosen_profile(profile)
+    known = settings_with(chosen, settings)
+    # A script answers the director and reads nothing.
+    reads = chosen.chat is not None and split_judge(chosen.chat)[0] not in CHAT_KINDS
+    try:
+        if (reader or ("llm" if reads else "judges")) == "llm":
+            spec = chat_that_reads(chosen)
+            account, model = split_judge(spec)
+            # Scene-Bench's sampling, where the model takes it.
+            caps = caps_of(settings.account(account).provider, model, chats=True)
+            sampling = {"sampling": sampling_of(caps)}
+            chat = profiles.build_chat(spec, known, role="parser", overrides=sampling)
+            return run_async(PictureParser(chat).parse(picture, detections))
+        if boxes is not None:
+            raise SceneError("--boxes is for a language model: add --with llm, or leave it out")
+        from scenewright.miniature.world import COLORS, KINDS, PREDICATES, can_hold
 
-        parser = PictureParser(_chat(found, settings))
-        return _run(lambda: parser.parse(picture, detections))
-    if boxes is not None:
-        raise SceneError("--boxes is for a language model: add --with llm, or leave it out")
-    return _by_judges(picture, found, settings)
-
-
-def _by_judges(picture: Any, profile: Profile, settings: Settings) -> SceneGraph:
-    from scenewright.agents.panel.panel import Panel
-    from scenewright.config.settings import settings_with
-    from scenewright.miniature.world import COLORS, KINDS, PREDICATES, can_hold
-    from scenewright.runs.model_factory import profiles
-    from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser, Vocabulary
-
-    known = settings_with(profile, settings)
-    judges = [profiles.judge_of(judge, settings=known) for judge in profile.judges]
-    # Near says little beside a direction, and judges would confirm both.
-    predicates = tuple(p for p in PREDICATES if p != "near")
-    words = Vocabulary(tuple(KINDS), {"color": tuple(COLORS)}, predicates, can_hold, "miniature")
-    parser = JudgedPictureParser(judges, words, Panel.of(profile, judges))
-    found = _run(lambda: parser.read(picture))
+        judges = [profiles.build_judge(judge, settings=known) for judge in chosen.judges]
+        # Near says little beside a direction, and judges would confirm both.
+        predicates = tuple(p for p in PREDICATES if p != "near")
+        colors = {"color": tuple(COLORS)}
+        words = Vocabulary(tuple(KINDS), colors, predicates, can_hold, "miniature")
+        parser = JudgedPictureParser(judges, words, Panel.of(chosen, judges))
+        found = run_async(parser.read(picture))
+    except (CallError, RequestError, ReplyError) as error:
+        if debugging():
+            raise
+        raise fail(f"the language model read nothing: {error}", Exit.FAILED) from None
     for one in found.unread:
         note(f"unknown: {one}", "yellow")
     return found.scene
+
+
+class _Box(BaseModel):
+    """An entry of a file of detections."""
+
+    name: str
+    box: tuple[float, float, float, float]
 
 
 def read_boxes(path: Path) -> list[Detection]:
@@ -265,54 +246,10 @@ def read_boxes(path: Path) -> list[Detection]:
     if not isinstance(rows, list) or not rows:
         raise SceneError(f"{path} lists no boxes: write {example}")
     found = []
-    for at, row in enumerate(rows):
-        name = row.get("name") if isinstance(row, dict) else None
-        box = row.get("box") if isinstance(row, dict) else None
-        numbers = isinstance(box, list) and all(
-            isinstance(value, int | float) and not isinstance(value, bool) for value in box
-        )
-        if not isinstance(name, str) or not isinstance(box, list) or not numbers or len(box) != 4:
-            raise SceneError(f"{path}, entry {at + 1} is not a box: write {example}")
-        found.append(Detection(name, (box[0], box[1], box[2], box[3])))
+    for number, row in enumerate(rows, start=1):
+        try:
+            one = _Box.model_validate_json(json.dumps(row), strict=True)
+        except ValidationError as error:
+            raise SceneError(f"{path}, entry {number} is not a box: write {example}") from error
+        found.append(Detection(one.name, one.box))
     return found
-
-
-def _reads(profile: Profile) -> bool:
-    """Return whether the profile has a language model that can read, which a script cannot."""
-    from scenewright.config.profiles import CHAT_KINDS, split_judge
-
-    return profile.chat is not None and split_judge(profile.chat)[0] not in CHAT_KINDS
-
-
-def _chat(profile: Profile, settings: Settings) -> Any:
-    """Return the profile's language model, with Scene-Bench's sampling if it can."""
-    from scenewright.agents.judges.models import caps_of
-    from scenewright.config.profiles import split_judge
-    from scenewright.config.settings import settings_with
-    from scenewright.runs.model_factory import profiles
-    from scenewright.runs.reading import chat_that_reads
-    from scenewright.tools.vision.extraction.one_stage import sampling_of
-
-    chat = chat_that_reads(profile)
-    account, model = split_judge(chat)
-    caps = caps_of(settings.account(account).provider, model, chats=True)
-    return profiles.chat_of(
-        chat,
-        settings_with(profile, settings),
-        role="parser",
-        overrides={"sampling": sampling_of(caps)},
-    )
-
-
-def _run(read: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run ``read``; a failing language model ends the command with one line."""
-    from scenewright.agents.chat.language_replies import ReplyError
-    from scenewright.providers.clients.base import RequestError
-    from scenewright.providers.retry import CallError
-
-    try:
-        return run_async(read())
-    except (CallError, RequestError, ReplyError) as error:
-        if debugging():
-            raise
-        raise fail(f"the language model read nothing: {error}", Exit.FAILED) from None

@@ -213,7 +213,7 @@ def show_transfer(rest: int | None, size: int | None) -> Iterator[PullCallbacks]
     where = console(stderr=True)
     if not where.is_terminal:
         yield PullCallbacks(
-            moved=_Tenths(rest, where).moved, told=lambda text: say(text, "", where)
+            moved=_Tenths(rest, where).moved, message=lambda text: say(text, "", where)
         )
         return
     bars = Progress(
@@ -231,7 +231,7 @@ def show_transfer(rest: int | None, size: int | None) -> Iterator[PullCallbacks]
         yield PullCallbacks(
             moved=lambda count: bars.advance(fetched, count),
             checked=lambda count: bars.advance(checked, count),
-            told=lambda text: say(text, "", bars.console),
+            message=lambda text: say(text, "", bars.console),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     console,
     fail,
+    fields_of,
     note,
     print_json,
     print_table,
@@ -23,14 +25,14 @@ from scenewright.cli.console import (
     stop_on_signal,
 )
 from scenewright.cli.progress import show_progress
+from scenewright.evals.reporting.words import score as number
 
 if TYPE_CHECKING:
     from scenewright.evals.human_ratings.object_analysis import Group
     from scenewright.evals.human_ratings.object_report import ObjectReport
     from scenewright.evals.human_ratings.report import RatingReport
     from scenewright.evals.human_ratings.sources import ObjectSource
-    from scenewright.evals.human_ratings.study import Kind, RatingStudy, StudyFolder, Tick
-    from scenewright.evals.human_ratings.table import Rating
+    from scenewright.evals.human_ratings.study import Kind, RatingStudy, Tick
 
 app = App(
     help="Let people rate pictures: pages, tables, agreement, and labels to calibrate judges with."
@@ -121,12 +123,17 @@ def make(
     with show_progress("copying pictures", quiet or as_json, lines=False) as show:
         study = make_study(found, spec, out, show)
     if as_json:
-        fields = {"name", "kind", "arms", "seed", "repeats", "source", "left_out"}
-        data = study.model_dump(mode="json", include=fields)
-        print_json({**data, "tasks": len(study.tasks), "folder": str(out)})
+        print_json(
+            fields_of(
+                study,
+                *("name", "kind", "arms", "seed", "repeats", "source", "left_out"),
+                tasks=len(study.tasks),
+                folder=str(out),
+            )
+        )
     else:
         say(f"{len(study.tasks)} tasks ({study.kind}) from {study.source}")
-        _print_study("arms", study, out)
+        print_study("arms", study, out)
 
 
 @app.command()
@@ -176,8 +183,11 @@ def objects(
         least_share: Least share of the picture that a box covers.
         least_score: Least confidence of a detection.
     """
+    from scenewright.core.ports.vision import DetectionError
+    from scenewright.evals.human_ratings import sources
     from scenewright.evals.human_ratings.making import ObjectStudySpec, make_object_study
     from scenewright.evals.human_ratings.study import Rule
+    from scenewright.runs.model_factory.local_models import DetectorSettings, detector_of
 
     spec = ObjectStudySpec(
         n=n,
@@ -191,103 +201,68 @@ def objects(
         side=side,
     )
     off = quiet or as_json
-    with show_progress("finding objects", off, lines=False) as show:
-        found = _object_source(source, detector, labels, images, arms, out, show)
+
+    async def detect(spec: str, show: Tick) -> ObjectSource:
+        pictures, classes = sources.read_source(source), split_list(labels)
+        try:
+            finder = detector_of(spec, DetectorSettings(images=images))
+        except DetectionError as error:
+            raise fail(str(error)) from error
+        try:
+            # Another detector, or other labels, detects anew.
+            key = f"{finder.fingerprint} {sorted(classes)}"
+            digest = hashlib.sha256(key.encode()).hexdigest()[:12]
+            record = out / f"detections-{digest}.jsonl"
+            return await sources.detect_all(
+                pictures, finder, record, split_list(arms), classes, show
+            )
+        finally:
+            await finder.aclose()
+
+    if detector is not None:
+        with show_progress("finding objects", off, lines=False) as show:
+            found = run_async(detect(detector, show))
+    elif labels or arms:
+        raise fail("--labels and --arms are for --detector: leave them out")
+    elif sources.is_rated_set(source):
+        found = sources.read_rated(source)
+    elif sources.is_detections(source):
+        found = sources.read_detected(source, images)
+    else:
+        raise fail(
+            f"{source} holds no objects: name a file of detections or a set of rated objects, or "
+            "add a detector (--detector miniature)"
+        )
     with show_progress("copying pictures", off, lines=False) as show:
         study = make_object_study(found, spec, out, show)
-    data = _object_study_data(study, out)
+    things = [task for task in study.tasks if task.thing is not None]
+    pictures, wholes = len({task.candidates[0].image for task in things}), len(study.tasks)
+    wholes -= len(things)
     if as_json:
-        print_json(data)
+        print_json(
+            {
+                **fields_of(study, "name", "kind"),
+                "objects": len(things),
+                "pictures": pictures,
+                "whole_pictures": wholes,
+                "categories": len({task.thing.category for task in things if task.thing}),
+                "sources": list(study.arms),
+                **fields_of(study, "rule", "seed", "source", "left_out", folder=str(out)),
+            }
+        )
         return
-    say(f"{data['objects']} objects of {data['pictures']} pictures from {study.source}")
-    if data["whole_pictures"]:
-        say(f"{data['whole_pictures']} pictures are also rated as a whole")
-    _print_study("sources", study, out)
+    say(f"{len(things)} objects of {pictures} pictures from {study.source}")
+    if wholes:
+        say(f"{wholes} pictures are also rated as a whole")
+    print_study("sources", study, out)
 
 
-def _print_study(label: str, study: RatingStudy, out: Path) -> None:
+def print_study(label: str, study: RatingStudy, out: Path) -> None:
+    """Print the arms or sources of a new study, what it leaves out, and the next command."""
     say(f"{label:<10}{', '.join(study.arms)}")
     for why, count in study.left_out.items():
         say(f"left out  {count} × {why}")
     say(f"rate it   scenewright rate serve {out}")
-
-
-def _object_source(
-    source: Path,
-    detector: str | None,
-    labels: str | None,
-    images: Path | None,
-    arms: str | None,
-    out: Path,
-    show: Tick,
-) -> ObjectSource:
-    from scenewright.evals.human_ratings.sources import (
-        is_detections,
-        is_rated_set,
-        read_detected,
-        read_rated,
-    )
-
-    if detector is not None:
-        names = split_list(labels), split_list(arms)
-        return run_async(_detect(source, detector, *names, images, out, show))
-    if labels or arms:
-        raise fail("--labels and --arms are for --detector: leave them out")
-    if is_rated_set(source):
-        return read_rated(source)
-    if is_detections(source):
-        return read_detected(source, images)
-    raise fail(
-        f"{source} holds no objects: name a file of detections or a set of rated objects, or add "
-        "a detector (--detector miniature)"
-    )
-
-
-async def _detect(
-    source: Path,
-    spec: str,
-    labels: Sequence[str],
-    arms: Sequence[str],
-    images: Path | None,
-    out: Path,
-    show: Tick,
-) -> ObjectSource:
-    import hashlib
-
-    from scenewright.core.ports.vision import DetectionError
-    from scenewright.evals.human_ratings.sources import detect_all, read_source
-    from scenewright.runs.model_factory.local_models import DetectorSettings, detector_of
-
-    pictures = read_source(source)
-    try:
-        found = detector_of(spec, DetectorSettings(images=images))
-    except DetectionError as error:
-        raise fail(str(error)) from error
-    try:
-        # Another detector, or other labels, detects anew.
-        key = hashlib.sha256(f"{found.fingerprint} {sorted(labels)}".encode()).hexdigest()[:12]
-        record = out / f"detections-{key}.jsonl"
-        return await detect_all(pictures, found, record, arms, labels, show)
-    finally:
-        await found.aclose()
-
-
-def _object_study_data(study: RatingStudy, out: Path) -> dict[str, object]:
-    things = [task for task in study.tasks if task.thing is not None]
-    return {
-        "name": study.name,
-        "kind": study.kind,
-        "objects": len(things),
-        "pictures": len({task.candidates[0].image for task in things}),
-        "whole_pictures": len(study.tasks) - len(things),
-        "categories": len({task.thing.category for task in things if task.thing}),
-        "sources": list(study.arms),
-        "rule": study.rule.model_dump(),
-        "seed": study.seed,
-        "source": study.source,
-        "left_out": study.left_out,
-        "folder": str(out),
-    }
 
 
 @app.command()
@@ -310,27 +285,27 @@ def serve(
         token: Token in the address that raters open; by default a new one is made if other machines
             can reach the host.
     """
+    from scenewright.evals.human_ratings.app import serving
     from scenewright.evals.human_ratings.study import StudyFolder
 
-    run_async(_serve(StudyFolder(folder), host, port, token))
+    study = StudyFolder(folder)
 
+    async def serve_pages() -> None:
+        async with serving(study, host, port, token) as url:
+            stop = stop_on_signal()
+            say(f"Rate at   {url}   (Ctrl-C ends it.)")
+            say(f"Kept in   {study.database.resolve()}")
+            sys.stdout.flush()
+            await stop.wait()
 
-async def _serve(folder: StudyFolder, host: str, port: int, token: str | None) -> None:
-    from scenewright.evals.human_ratings.app import serving
-
-    async with serving(folder, host, port, token) as url:
-        stop = stop_on_signal()
-        say(f"Rate at   {url}   (Ctrl-C ends it.)")
-        say(f"Kept in   {folder.database.resolve()}")
-        sys.stdout.flush()
-        await stop.wait()
+    run_async(serve_pages())
     note("stopped; all ratings are kept.")
 
 
 @app.command()
 def labels(
     folder: FolderArgument = Path("ratings"),
-    out: Annotated[Path, typer.Option("--out", "-o")] = Path("labels.csv"),
+    out: options.Out = Path("labels.csv"),
     fewest: options.Positive = 1,
     as_json: options.Json = False,
 ) -> None:
@@ -371,7 +346,7 @@ def labels(
 def report(
     source: Annotated[Path, typer.Argument()] = Path("ratings"),
     evaluation: Annotated[Path | None, typer.Argument()] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     lower: list[str] | None = None,
     kind: Annotated[str | None, typer.Option("--kind", "-k")] = None,
     columns: str | None = None,
@@ -403,9 +378,21 @@ def report(
     from scenewright.evals.human_ratings.comparison import machine_of
     from scenewright.evals.human_ratings.object_report import object_report, write_object_report
     from scenewright.evals.human_ratings.report import rating_report, write_report
+    from scenewright.evals.human_ratings.study import StudyFolder
+    from scenewright.evals.human_ratings.table import ratings_of, read_csv
     from scenewright.evals.store.results import Results
 
-    ratings, study = _read(source, columns, None if kind is None else kind_named(kind))
+    study: RatingStudy | None = None
+    if source.is_dir():
+        if columns or kind:
+            raise fail("--columns and --kind are for tables: a study has its own")
+        rated = StudyFolder(source)
+        ratings, study = ratings_of(rated), rated.study
+    else:
+        names = options.named_values(
+            "--columns", split_list(columns), "OURS=THEIRS", "rater=worker_id"
+        )
+        ratings = read_csv(source, names, None if kind is None else kind_named(kind))
     where = console(stderr=True)
     show = (lambda text: note(f"{text} …")) if where.is_terminal and not quiet else None
     place = out or (source / "report" if source.is_dir() else source.with_suffix(".report"))
@@ -416,19 +403,28 @@ def report(
         made = object_report(
             ratings, study, about=source.name, resamples=resamples, seed=seed, tick=show
         )
-        page, tables = write_object_report(made, place), _object_tables(made)
+        page, tables, counts = write_object_report(made, place), object_tables(made), made.counts
+        size = (
+            f"{len(made.raters)} raters, {counts.objects} objects: {counts.finished} finished, "
+            f"{counts.once} begun, {counts.waiting} waiting for a re-evaluation, {counts.excluded} "
+            f"taken out, {counts.untouched} untouched; in brackets 95 % intervals over pictures"
+        )
     else:
         machine = None if evaluation is None else machine_of(Results(evaluation), lower or ())
         made = rating_report(
             ratings, study, machine, about=source.name, resamples=resamples, seed=seed, tick=show
         )
-        page, tables = write_report(made, place), _rating_tables(made)
+        page, tables = write_report(made, place), rating_tables(made)
+        size = (
+            f"{len(made.raters)} raters, {made.items} items, {made.ratings} ratings ({made.kind}); "
+            "in brackets 95 % intervals over items"
+        )
     if as_json:
         print_json(made)
         return
     for answer in made.answers:
         say(answer.sentence, "bold")
-    say(_summary(made))
+    say(size)
     for heads, rows in tables:
         if rows:
             say("")
@@ -440,27 +436,8 @@ Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 """Heads and rows."""
 
 
-def _summary(report: RatingReport | ObjectReport) -> str:
-    from scenewright.evals.human_ratings.report import RatingReport
-
-    if isinstance(report, RatingReport):
-        return (
-            f"{len(report.raters)} raters, {report.items} items, {report.ratings} ratings "
-            f"({report.kind}); in brackets 95 % intervals over items"
-        )
-    counts = report.counts
-    return (
-        f"{len(report.raters)} raters, {counts.objects} objects: {counts.finished} finished, "
-        f"{counts.once} begun, {counts.waiting} waiting for a re-evaluation, {counts.excluded} "
-        f"taken out, {counts.untouched} untouched; in brackets 95 % intervals over pictures"
-    )
-
-
-def _seconds(median: float | None) -> str:
-    return "–" if median is None else f"{median:.1f}"
-
-
-def _rating_tables(report: RatingReport) -> Iterator[Table]:
+def rating_tables(report: RatingReport) -> Iterator[Table]:
+    """Yield the tables of ratings of pictures."""
     from scenewright.evals.human_ratings.plots import figure_text as shown
     from scenewright.evals.human_ratings.plots import number_text
     from scenewright.evals.human_ratings.report import MEANS
@@ -480,7 +457,7 @@ def _rating_tables(report: RatingReport) -> Iterator[Table]:
     yield (
         ("rater", "ratings", "median s", "κ with others", "rated twice", "same again"),
         [
-            (c.rater, str(c.ratings), _seconds(c.median_seconds), shown(c.with_others, 2),
+            (c.rater, str(c.ratings), number(c.median_seconds, 1), shown(c.with_others, 2),
              str(c.repeats), shown(c.same_again, 2))
             for c in report.raters
         ],
@@ -509,7 +486,8 @@ def _rating_tables(report: RatingReport) -> Iterator[Table]:
     )  # fmt: skip
 
 
-def _object_tables(report: ObjectReport) -> Iterator[Table]:
+def object_tables(report: ObjectReport) -> Iterator[Table]:
+    """Yield the tables of ratings of objects."""
     from scenewright.evals.human_ratings.plots import figure_text as shown
     from scenewright.evals.human_ratings.study import ASPECTS
 
@@ -535,7 +513,7 @@ def _object_tables(report: ObjectReport) -> Iterator[Table]:
     yield (
         ("rater", "objects", "out", "median s", *heads),
         [
-            (r.rater, str(r.objects), str(r.taken_out), _seconds(r.median_seconds),
+            (r.rater, str(r.objects), str(r.taken_out), number(r.median_seconds, 1),
              *(shown(figures[a], 2) for figures in (r.bias, r.agreement) for a in ASPECTS))
             for r in report.raters
         ],
@@ -554,26 +532,6 @@ def _object_tables(report: ObjectReport) -> Iterator[Table]:
         )
 
 
-def _read(
-    source: Path, columns: str | None, kind: Kind | None
-) -> tuple[tuple[Rating, ...], RatingStudy | None]:
-    from scenewright.evals.human_ratings.study import StudyFolder
-    from scenewright.evals.human_ratings.table import ratings_of, read_csv
-
-    if source.is_dir():
-        if columns or kind:
-            raise fail("--columns and --kind are for tables: a study has its own")
-        folder = StudyFolder(source)
-        return ratings_of(folder), folder.study
-    names = {}
-    for part in split_list(columns):
-        ours, sign, theirs = part.partition("=")
-        if not sign or not ours.strip() or not theirs.strip():
-            raise fail(f"--columns: {part!r} is not OURS=THEIRS")
-        names[ours.strip()] = theirs.strip()
-    return read_csv(source, names, kind), None
-
-
 def kind_named(text: str) -> Kind:
     """Return the kind of that name; an unknown name ends the command."""
     from scenewright.evals.human_ratings.study import KINDS
@@ -588,7 +546,7 @@ def kind_named(text: str) -> Kind:
 def export(
     folder: FolderArgument = Path("ratings"),
     place: Annotated[Path | None, typer.Argument()] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     fewest: options.OptionalPositive = None,
 ) -> None:
     """Write all ratings as CSV, one row a rating; or rated objects, to train and measure with.

@@ -1,9 +1,9 @@
-"""``scenewright real-bench``: realism of attributes, relations and style (REAL)."""
+"""``scenewright real-bench``: score and filter pictures by attributes, relations, style."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,23 +15,27 @@ from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
     Exit,
     fail,
-    give,
     note,
     print_json,
     print_table,
     run_and_free,
+    run_async,
     say,
     split_list,
 )
-from scenewright.cli.options import answers_file, chosen_profile
+from scenewright.cli.options import answers_file, judges_or_profile
 from scenewright.cli.progress import show_progress
 from scenewright.cli.real_bench_schema import app as schema
 from scenewright.cli.real_bench_style import app as style
+from scenewright.evals.reporting.words import dollars
+from scenewright.evals.reporting.words import score as number
 
 if TYPE_CHECKING:
     from PIL import Image
 
-    from scenewright.evals.studies.real.real_scorer import Picture, RealRow, RealScorer, Style
+    from scenewright.core.images import ImageError
+    from scenewright.evals.studies.real.filtering import Filtered
+    from scenewright.evals.studies.real.real_scorer import Picture, RealRow, RealScorer
     from scenewright.evals.studies.real.schema import ClassSchema
 
 app = App(
@@ -63,7 +67,7 @@ def score(
     asking: Literal["waves", "together"] | None = None,
     weighting: Literal["probability", "hard"] = "probability",
     style: Path | None = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     store: Path | None = None,
     at_once: options.Positive = 16,
     limit_usd: options.LimitUsd = 5.0,
@@ -117,7 +121,10 @@ def score(
         confirm=lambda usd, models: costs.agree(usd, limit_usd, yes, "raise --limit-usd", models),
         quiet=quiet,
     )
-    give(as_json, rows, _print, rows, out)
+    if as_json:
+        print_json(rows)
+    else:
+        print_rows(rows, out)
     unjudged = any(row.base is None for row in rows)
     return Exit.UNJUDGED if unjudged else Exit.OK
 
@@ -144,30 +151,48 @@ def scored_rows(
     ``confirm`` takes the dollars that are known, and the judges.
     """
     from scenewright.agents.panel.panel import Panel
-    from scenewright.config.settings import load_settings
     from scenewright.evals.studies.real.real_scorer import (
         PARQUET,
+        Picture,
         RealScorer,
         score_pictures,
         write_rows,
     )
-    from scenewright.evals.studies.real.schema import read_schemas
+    from scenewright.evals.studies.real.schema import SchemaError, read_schemas
+    from scenewright.evals.studies.real.style import StyleScorer, pictures_in
     from scenewright.providers import AnswerStore
-    from scenewright.runs.model_factory.profiles import panel_of
+    from scenewright.runs.model_factory.profiles import build_panel
 
-    if judges and profile:
-        raise fail("give --judges or --profile, not both")
     if out is not None and out.suffix not in (".jsonl", PARQUET):
         raise fail(f"--out {out}: name a file that ends in .jsonl or .parquet")
     schemas = read_schemas(schema_file)
-    found = _pictures(pictures, label, schemas, schema_file)
-    settings, chosen = (load_settings(), None) if judges else chosen_profile(profile)
+    found = list(
+        {
+            file: Picture(file, label or file.absolute().parent.name)
+            for place in pictures
+            for file in (pictures_in(place) if place.is_dir() else [place])
+        }.values()
+    )
+    if not found:
+        raise SchemaError(f"no pictures in {', '.join(map(str, pictures))}")
+    if unknown := sorted({picture.label for picture in found} - set(schemas)):
+        raise SchemaError(
+            f"{schema_file} has no class {', '.join(map(repr, unknown[:5]))}: it has "
+            f"{', '.join(map(repr, list(schemas)[:5]))}. Name the folder of each picture after its "
+            "class, or give --class"
+        )
+    settings, chosen = judges_or_profile(judges, profile)
     specs = split_list(judges) if chosen is None else chosen.judges
     place = answers_file(store)
     place.parent.mkdir(parents=True, exist_ok=True)
+    style_scorer = None if style is None else StyleScorer(style)
+
+    async def style_score(image: Image.Image) -> float | None:
+        assert style_scorer is not None
+        return (await style_scorer.score([image]))[0]
 
     async def scored() -> list[RealRow]:
-        made = await panel_of(list(specs), settings=settings)
+        made = await build_panel(list(specs), settings=settings)
         with closing(AnswerStore(place)) as answers:
             scorer = RealScorer(
                 made,
@@ -195,7 +220,7 @@ def scored_rows(
                     found,
                     schemas,
                     None if out is None else out.with_suffix(".jsonl"),
-                    style=None if style is None else _style(style),
+                    style=None if style is None else style_score,
                     at_once=at_once,
                     on_row=scored_one,
                 )
@@ -259,82 +284,40 @@ def agree(
     return Exit.UNJUDGED if not found else Exit.OK
 
 
-def _pictures(
-    places: Sequence[Path], label: str | None, schemas: dict[str, ClassSchema], schema_file: Path
-) -> list[Picture]:
-    from scenewright.evals.studies.real.real_scorer import Picture
-    from scenewright.evals.studies.real.schema import SchemaError
-    from scenewright.evals.studies.real.style import pictures_in
-
-    found: dict[Path, Picture] = {}
-    for place in places:
-        for file in pictures_in(place) if place.is_dir() else [place]:
-            found.setdefault(file, Picture(file, label or file.absolute().parent.name))
-    if not found:
-        raise SchemaError(f"no pictures in {', '.join(map(str, places))}")
-    if unknown := sorted({picture.label for picture in found.values()} - set(schemas)):
-        raise SchemaError(
-            f"{schema_file} has no class {', '.join(map(repr, unknown[:5]))}: it has "
-            f"{', '.join(map(repr, list(schemas)[:5]))}. Name the folder of each picture after its "
-            "class, or give --class"
-        )
-    return list(found.values())
-
-
-def _style(folder: Path) -> Style:
-    from scenewright.evals.studies.real.style import StyleScorer
-
-    scorer = StyleScorer(folder)
-
-    async def scored(image: Image.Image) -> float | None:
-        return (await scorer.score([image]))[0]
-
-    return scored
-
-
 def _forecast(
     scorer: RealScorer,
     pictures: Sequence[Picture],
-    schemas: dict[str, ClassSchema],
+    schemas: Mapping[str, ClassSchema],
     store: Path,
     quiet: bool,
 ) -> float:
-    """Print the cost of the calls at most, and return the known dollars."""
+    """Print what the calls take at most, and return the dollars that are known."""
     from scenewright.core.images import ImageError, load_image
-    from scenewright.evals.reporting.words import dollars
 
     usd: float | None = 0.0
     calls = questions = 0
     sizes: dict[str, tuple[int, int]] = {}
     for picture in pictures:
-        facts = scorer.questions(schemas[picture.label]).facts
-        questions += len(facts) * len(scorer.judges)
-        if picture.label not in sizes:
-            try:
-                sizes[picture.label] = load_image(picture.path).size
-            except ImageError:
-                continue
-        for judge in scorer.judges:
-            estimate = getattr(judge, "expected", None)
-            if estimate is not None:
-                # Pictures of a class are assumed to be as large as its first one.
-                found = estimate(sizes[picture.label], facts)
-                calls += found.calls
-                usd = None if usd is None or found.usd is None else usd + found.usd
+        questions += len(scorer.questions(schemas[picture.label]).facts) * len(scorer.judges)
+        try:
+            # Pictures of a class are assumed to be as large as its first one.
+            size = sizes.get(picture.label) or load_image(picture.path).size
+        except ImageError:
+            continue
+        sizes[picture.label] = size
+        for one in scorer.expected(schemas[picture.label], size).values():
+            calls += one.calls
+            usd = None if usd is None or one.usd is None else usd + one.usd
     if not quiet:
         price = "price unknown" if usd is None else f"about {dollars(usd)} at most"
         paid = f", {calls} calls or a few more, {price}" if calls else ""
-        note(
-            f"{len(pictures)} pictures, at most {questions} questions{paid}; answers are kept in "
-            f"{store}"
-        )
+        counts = f"{len(pictures)} pictures, at most {questions} questions{paid}"
+        note(f"{counts}; answers are kept in {store}")
     return usd or 0.0
 
 
-def _print(rows: list[RealRow], out: Path | None) -> None:
-    from scenewright.evals.reporting.words import dollars
-    from scenewright.evals.reporting.words import score as number
-
+def print_rows(rows: Sequence[RealRow], out: Path | None) -> None:
+    """Print the scores of pictures, the means of classes, and what a picture took."""
     styled = any(row.s_style is not None for row in rows)
     lines = []
     for row in rows[:_SHOWN]:
@@ -345,9 +328,9 @@ def _print(rows: list[RealRow], out: Path | None) -> None:
         cells = [Path(row.image).name, row.label, number(row.s_att), seen, number(row.s_rel)]
         cells += [number(row.s_style), number(row.combined)] if styled else []
         lines.append((*cells, "; ".join(wrong)))
-    heads = ("picture", "class", "S_att", "visible", "S_rel")
     more = ("style", "combined") if styled else ()
-    print_table((*heads, *more, "not as described"), lines, wraps=True)
+    heads = ("picture", "class", "S_att", "visible", "S_rel", *more, "not as described")
+    print_table(heads, lines, wraps=True)
     if len(rows) > _SHOWN:
         say(f"… and {len(rows) - _SHOWN} more: --out or --json gives all")
     say("")
@@ -366,3 +349,187 @@ def _print(rows: list[RealRow], out: Path | None) -> None:
     )
     if out is not None:
         say(f"wrote {out}")
+
+
+TABLES = ("scores.jsonl", "scores.parquet")
+"""Files of scores that a folder may hold."""
+By = Literal["combined", "s_att", "s_rel", "s_style"]
+
+
+@app.command("filter")
+@resumable("the same command goes on: scores are kept")
+def filter_pictures(
+    scores: Path,
+    out: options.Out,
+    top: Annotated[int | None, typer.Option("--top", "-k", min=1)] = None,
+    least: options.OptionalShare = None,
+    by: By = "combined",
+    per: Literal["class", "all"] = "class",
+    style: str | None = None,
+    schema: Annotated[Path | None, typer.Option("--schema", "-s")] = None,
+    profile: options.ProfileName = None,
+    judges: options.Judges = None,
+    wording: WordingOption = None,
+    limit_usd: options.LimitUsd = 5.0,
+    yes: options.Yes = False,
+    pictures: Literal["link", "copy", "none"] = "link",
+    parquet: bool = False,
+    page: bool = True,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> Exit:
+    """Keep the best pictures of each class by their REAL scores.
+
+    SCORES is a file of `scenewright real-bench score`, or a folder that holds one (scores.jsonl or
+    scores.parquet). With --schema it is a folder of pictures, one folder a class, that is scored
+    first. OUT gets manifest.jsonl with the rank, the score and the reason of every picture, links
+    to the kept ones, and a page that shows kept and dropped pictures side by side. Unscored
+    pictures are never kept and never counted as 0; of identical pictures of a class one is ranked.
+    No picture is changed or deleted. The same command continues an interrupted one.
+
+    Examples of use:
+
+      scenewright real-bench filter scores.jsonl --top 5 --out best
+
+      scenewright real-bench filter scores.jsonl --by s_att --least 0.8 --pictures copy --out good
+
+      scenewright real-bench filter painted/ --schema kinds.toml --style style --top 5 --out best
+
+    Exit codes: 0 filtered; 1 filtered, but nothing is kept of some class; 2 wrong input; 3 could
+    not run.
+
+    Args:
+        scores: Rows of scores, or a folder of pictures.
+        out: Folder of the result.
+        top: Keep at most this many of each class.
+        least: Keep only pictures with at least this score.
+        by: Score to rank by; combined is S_att × S_style.
+        per: Rank within each class, or all pictures.
+        style (FOLDER_OR_OWNER/NAME): Style scorer (`scenewright real-bench style train`) for the
+            style scores.
+        schema (FILE): Schemas of the classes; SCORES is then a folder of pictures to score first.
+        pictures: How OUT/kept holds the kept pictures.
+        parquet: Also write manifest.parquet.
+        page: Write index.html.
+    """
+    from scenewright.evals.studies.real import filtering
+    from scenewright.evals.studies.real.real_scorer import read_rows
+    from scenewright.evals.studies.real.style import StyleScorer, digests
+
+    if top is None and least is None:
+        raise fail("choose what to keep: --top K, --least X, or both")
+    if schema is None and (profile or judges):
+        raise fail("--profile and --judges need --schema: existing scores are not made again")
+    plan = filtering.FilterPlan.model_validate({"by": by, "top": top, "least": least, "per": per})
+    if schema is not None:
+        if not scores.is_dir():
+            raise filtering.FilterError(
+                f"{scores} is not a folder of pictures: leave out --schema to filter a file of "
+                "scores"
+            )
+        if out.resolve().is_relative_to(scores.resolve()):
+            raise filtering.FilterError(
+                f"{out} is inside the folder of the pictures, so that kept pictures would be "
+                "scored with them: name a folder outside of it"
+            )
+        filtering.open_folder(out)
+        table = out / TABLES[0]
+        scored_rows(
+            (scores,),
+            schema,
+            table,
+            profile=profile,
+            judges=judges or (),
+            wording=wording,
+            confirm=lambda usd, models: costs.agree(
+                usd, limit_usd, yes, "raise --limit-usd", models
+            ),
+            quiet=quiet,
+        )
+    elif not scores.exists():
+        raise filtering.FilterError(
+            f"{scores} does not exist: make scores with `scenewright real-bench score`"
+        )
+    else:
+        places = [scores] if scores.is_file() else [scores / name for name in TABLES]
+        found = [place for place in places if place.is_file()]
+        if not found:
+            raise filtering.FilterError(
+                f"{scores} holds neither {' nor '.join(TABLES)}: to score its pictures first, add "
+                "--schema FILE"
+            )
+        table = found[0]
+    rows = read_rows(table)
+    files = {row.image: filtering.file_of(row, table) for row in rows}
+    with show_progress("", quiet) as show:
+        contents: dict[str, str | ImageError] = {}
+        for image, (_, digest) in zip(files, digests(files.values()), strict=True):
+            contents[image] = digest
+            show(len(contents), len(files), "reading the pictures")
+
+        async def score_styles(spec: str) -> dict[str, float | None]:
+            filtering.open_folder(out)
+            scorer = StyleScorer(spec, store=out / filtering.STYLE_STORE)
+            images = [image for image in files if isinstance(contents[image], str)]
+            values: dict[str, float | None] = {}
+            async for one in scorer.score_files([files[image] for image in images]):
+                values[images[len(values)]] = one.score
+                show(len(values), len(images), "scoring the style")
+            return values
+
+        if style is not None:
+            styles = run_async(score_styles(style))
+            rows = [row.with_style(styles.get(row.image)) for row in rows]
+        filtered = filtering.write_filtered(
+            filtering.filter_rows(rows, plan, contents), files, out, plan,
+            pictures=pictures, parquet=parquet, source=table.name, page=page,
+            tell=lambda doing: show(0, 0, doing),
+        )  # fmt: skip
+    answer, kept = filtering.answer_of(filtered, plan), [one for one in filtered if one.kept]
+    if as_json:
+        print_json(
+            {
+                "out": str(out),
+                "answer": answer,
+                "plan": plan,
+                "pictures": len(filtered),
+                "kept": len(kept),
+                "classes": filtering.classes_in_numbers(filtered),
+            }
+        )
+    else:
+        _print_filtered(filtered, answer.sentence)
+        say(f"{out / filtering.MANIFEST}" + (f", {out / filtering.PAGE}" if page else ""))
+    complete = {one.label for one in filtered} == {one.label for one in kept}
+    return Exit.OK if complete else Exit.MISSING
+
+
+def _print_filtered(filtered: Sequence[Filtered], sentence: str) -> None:
+    from scenewright.evals.studies.real.filtering import WHY, tallies
+
+    say(sentence, "bold")
+    shown = {
+        why: title
+        for why, title in WHY.items()
+        if why == "kept" or any(one.why == why for one in filtered)
+    }
+    print_table(
+        ("class", "pictures", *shown.values(), "lowest kept", "mean kept", "mean ranked"),
+        [
+            (one.label, str(one.pictures), *(str(one.counts.get(why, 0)) for why in shown),
+             number(one.lowest_kept), number(one.mean_kept), number(one.mean_ranked))
+            for one in tallies(filtered)
+        ],
+    )  # fmt: skip
+    unscored = [one for one in filtered if one.why in ("unscored", "unreadable", "changed")]
+    for lost in unscored[:10]:
+        say(f"{lost.why}: {lost.image}: {lost.told}", "yellow")
+    if len(unscored) > 10:
+        say(f"and {len(unscored) - 10} more, in the manifest", "yellow")
+    if tied := sum(one.tied for one in filtered):
+        say(
+            f"{tied} pictures share the score at the cut of their class: "
+            f"{sum(one.tied and one.kept for one in filtered)} of them are kept by a hash of "
+            "their content, not by their score",
+            "yellow",
+        )

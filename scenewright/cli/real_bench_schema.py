@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,9 +23,10 @@ from scenewright.cli.console import (
 )
 from scenewright.cli.costs import agree, cost_line
 from scenewright.cli.progress import show_progress
+from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
-    from scenewright.evals.studies.real.schema_making import ClassText, Made
+    from scenewright.evals.studies.real.schema_making import ClassText
 
 app = App(help="Make and check schemas: the parts of each class and their appearance.")
 
@@ -74,9 +77,9 @@ def make(
     from scenewright.evals.studies.real.schema import EXISTENCE, write_schemas
     from scenewright.evals.studies.real.schema_making import expected, make_schemas
 
-    found = _texts(texts)
+    found = read_texts(texts)
     model = text_model_of(chat)
-    asked = EXISTENCE if existence is None else existence.strip() or None
+    question = EXISTENCE if existence is None else existence.strip() or None
     costs = expected(model, found)
     if not quiet:
         note(f"{len(found)} classes; at most {cost_line(model.name, costs)}")
@@ -86,12 +89,25 @@ def make(
         Ledger(out.with_name(f"{out.name}.replies.db")) as ledger,
         show_progress("asking", quiet, lines=False) as show,
     ):
-        work = make_schemas(ledger, model, found, existence=asked, retry=retry, on_progress=show)
+        work = make_schemas(ledger, model, found, existence=question, retry=retry, on_progress=show)
         made = run_and_free(work)
     schemas = [one.schema for one in made if one.schema is not None]
     if schemas:
         write_schemas(out, schemas)
-    _print_made(made, out if schemas else None)
+    print_table(
+        ("class", "attributes", "left out", "note"),
+        [
+            (one.name, str(0 if one.schema is None else len(one.schema.attributes)),
+             str(len(one.dropped)), one.reason)
+            for one in made
+        ],
+    )  # fmt: skip
+    for one in made:
+        for dropped in one.dropped:
+            note(f"note: {one.name}: {dropped}")
+    usd, tokens = sum(one.usd for one in made), sum(one.tokens for one in made)
+    written = f"wrote {out}" if schemas else "nothing to write"
+    say(f"{written}: {tokens:,} tokens, {dollars(usd)}")
     return Exit.MISSING if len(schemas) < len(made) else Exit.OK
 
 
@@ -117,7 +133,7 @@ def cub(
     from scenewright.evals.studies.real.schema_making import BIRD_EXISTENCE, cub_schemas
 
     where = console(stderr=True)
-    asked = BIRD_EXISTENCE if existence is None else existence.strip() or None
+    question = BIRD_EXISTENCE if existence is None else existence.strip() or None
     with where.status("reading") as status:
 
         def show(lines: int) -> None:
@@ -125,7 +141,7 @@ def cub(
                 status.update(f"{lines:,} labels read")
 
         made = cub_schemas(
-            folder, share=share, certainty=certainty, existence=asked, on_progress=show
+            folder, share=share, certainty=certainty, existence=question, on_progress=show
         )
     for problem in made.bad:
         note(f"note: left out: {problem}")
@@ -158,8 +174,7 @@ def check(
 
     schemas, faults = check_schemas(file)
     if as_json:
-        classes = schemas
-        print_json({"file": str(file), "classes": classes, "faults": faults})
+        print_json({"file": str(file), "classes": schemas, "faults": faults})
     else:
         rows = []
         for schema in schemas:
@@ -174,13 +189,11 @@ def check(
     return Exit.USAGE if faults else Exit.OK
 
 
-def _texts(places: list[Path]) -> list[ClassText]:
+def read_texts(places: list[Path]) -> list[ClassText]:
     """Return the texts of the files.
 
     Raises ``SchemaError`` for what cannot be read and a class given twice.
     """
-    import json
-
     from scenewright.evals.studies.real.schema import SchemaError
     from scenewright.evals.studies.real.schema_making import ClassText
 
@@ -198,41 +211,19 @@ def _texts(places: list[Path]) -> list[ClassText]:
             found.append(ClassText(file.stem.replace("_", " "), text))
             continue
         for number, line in enumerate(text.splitlines(), start=1):
-            if line.strip():
-                try:
+            try:
+                if line.strip():
                     row = json.loads(line)
                     found.append(ClassText(str(row["name"]), str(row["text"])))
-                except (ValueError, KeyError, TypeError) as error:
-                    raise SchemaError(
-                        f"{file}, line {number}: give an object with name and text"
-                    ) from error
-    names = [one.name for one in found]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice or not found:
-        raise SchemaError(
-            f"texts for {', '.join(twice)} are given twice: keep one of each"
-            if twice
-            else "no texts found: name files CLASS.txt or a folder of them"
-        )
+            except (ValueError, KeyError, TypeError) as error:
+                raise SchemaError(
+                    f"{file}, line {number}: give an object with name and text"
+                ) from error
+    names = Counter(one.name for one in found)
+    if not names:
+        raise SchemaError("no texts found: name files CLASS.txt or a folder of them")
+    if twice := sorted(name for name, times in names.items() if times > 1):
+        raise SchemaError(f"texts for {', '.join(twice)} are given twice: keep one of each")
     if empty := [one.name for one in found if not one.text.strip()]:
         raise SchemaError(f"the texts of {', '.join(empty[:8])} are empty")
     return found
-
-
-def _print_made(made: list[Made], out: Path | None) -> None:
-    from scenewright.evals.reporting.words import dollars
-
-    print_table(
-        ("class", "attributes", "left out", "note"),
-        [
-            (one.name, str(0 if one.schema is None else len(one.schema.attributes)),
-             str(len(one.dropped)), one.reason)
-            for one in made
-        ],
-    )  # fmt: skip
-    for one in made:
-        for dropped in one.dropped:
-            note(f"note: {one.name}: {dropped}")
-    usd, tokens = sum(one.usd for one in made), sum(one.tokens for one in made)
-    cost = f"{tokens:,} tokens, {dollars(usd)}"
-    say(f"wrote {out}: {cost}" if out else f"nothing to write: {cost}")

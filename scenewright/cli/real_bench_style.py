@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,15 +12,13 @@ import typer
 
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import Exit, give, print_table, run_async, say
-from scenewright.cli.progress import Counter, show_progress
+from scenewright.cli.console import Exit, print_json, print_table, run_async, say
+from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
-    from scenewright.evals.studies.real.style import StyleScore, StyleScorer
+    from scenewright.evals.studies.real.style import StyleScore
     from scenewright.evals.studies.real.style_training import (
-        OnStyleProgress,
         StyleProgress,
-        StyleReport,
     )
 
 app = App(
@@ -43,7 +42,7 @@ ModelOption = Annotated[
 @resumable("the same command goes on from the last checkpoint")
 def train(
     data: Path,
-    out: Annotated[Path, typer.Option("--out", "-o")],
+    out: options.Out,
     model: ModelOption = "openai/clip-vit-base-patch32",
     photo: str = "a photo",
     illustration: str = "an illustration",
@@ -91,22 +90,40 @@ def train(
         found = checked(
             pictures, held_out, seed, lambda done: show(done, total, "reading the pictures")
         )
-        given = {"rate": rate, "batch": batch, "epochs": epochs}
+
+        def tell(stand: StyleProgress) -> None:
+            more = "" if stand.loss is None else f"loss {stand.loss:.3f}"
+            show(stand.step, stand.steps, stand.doing, more)
+
         with _model(model, seed) as (source, usual):
             try:
                 plan = StylePlan.model_validate(
                     usual
-                    | {name: value for name, value in given.items() if value is not None}
+                    | options.without_none(rate=rate, batch=batch, epochs=epochs)
                     | {"texts": {"photo": photo, "illustration": illustration}, "seed": seed}
                 )
             except ValidationError as error:
                 raise StyleError(first_problem(error)) from error
             report = train_style(
                 source, found, out, plan, device=device, save_seconds=save_seconds,
-                name=model, tell=_told(show),
+                name=model, tell=tell,
             )  # fmt: skip
     assert report is not None
-    give(as_json, report, _show_report, report, out)
+    if as_json:
+        print_json(report)
+        return
+    print_table(
+        ("held-out pictures", "before", "after"),
+        [
+            (name, getattr(report.before, name).text(), getattr(report.after, name).text())
+            for name in ("accuracy", "auc", "spearman", "kendall")
+        ],
+    )
+    train, test = (sum(report.pictures[part].values()) for part in ("train", "test"))
+    say(
+        f"{report.steps} steps on {train} pictures in {report.seconds:.0f} s; {test} held out. "
+        f"Scorer: {out}"
+    )
 
 
 @app.command()
@@ -114,7 +131,7 @@ def train(
 def score(
     pictures: options.Pictures,
     model: ModelOption,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
+    out: options.OptionalOut = None,
     store: Path | None = None,
     batch: options.Positive = 32,
     device: options.Device = "auto",
@@ -131,25 +148,35 @@ def score(
         batch: Pictures in one pass.
     """
     from scenewright.core.flushing import write_text
-    from scenewright.evals.studies.real.style import StyleError, StyleScorer
+    from scenewright.evals.studies.real.style import StyleError, StyleScorer, pictures_in
 
     scorer = StyleScorer(model, device=device, batch=batch, store=store)
-    files = _files(pictures)
+    inside = [pictures_in(one) if one.is_dir() else [one] for one in pictures]
+    files = list(dict.fromkeys(file for found in inside for file in found))
     if not files:
         raise StyleError("no pictures found: name picture files, or folders of them")
+
+    async def score_all() -> list[StyleScore]:
+        found = []
+        async for one in scorer.score_files(files):
+            found.append(one)
+            show(len(found), len(files), "scoring")
+        return found
+
     with show_progress("", quiet) as show:
-        found = run_async(_scored(scorer, files, show))
+        found = run_async(score_all())
     rows = [{"image": str(one.file), "s_style": one.score, "reason": one.reason} for one in found]
     if out is not None:
-        import json
-
         write_text(out, "\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
-    give(
-        as_json,
-        {"scorer": scorer.id, "fingerprint": scorer.fingerprint, "pictures": rows},
-        _show_scores,
-        found,
-    )
+    if as_json:
+        print_json({"scorer": scorer.id, "fingerprint": scorer.fingerprint, "pictures": rows})
+    else:
+        scores = ["unscored" if one.score is None else f"{one.score:.3f}" for one in found]
+        names = [str(one.file) for one in found]
+        print_table(("picture", "P(photo)"), list(zip(names, scores, strict=True)))
+        for one in found:
+            if one.score is None:
+                say(f"unscored: {one.reason}")
     return Exit.UNJUDGED if any(one.score is None for one in found) else Exit.OK
 
 
@@ -175,23 +202,6 @@ def paint(
     say(f"{made} of {2 * n} pictures painted, in {out}")
 
 
-async def _scored(scorer: StyleScorer, files: Sequence[Path], show: Counter) -> list[StyleScore]:
-    found = []
-    async for one in scorer.score_files(files):
-        found.append(one)
-        show(len(found), len(files), "scoring")
-    return found
-
-
-def _files(pictures: Sequence[Path]) -> list[Path]:
-    from scenewright.evals.studies.real.style import pictures_in
-
-    found: list[Path] = []
-    for one in pictures:
-        found += pictures_in(one) if one.is_dir() else [one]
-    return list(dict.fromkeys(found))
-
-
 @contextmanager
 def _model(model: str, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the model to train and its usual options."""
@@ -204,36 +214,3 @@ def _model(model: str, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
     with tempfile.TemporaryDirectory() as folder:
         yield str(new_style_clip(Path(folder), seed)), PLAN.model_dump(exclude={"texts", "seed"})
-
-
-def _told(show: Counter) -> OnStyleProgress:
-    def tell(stand: StyleProgress) -> None:
-        more = "" if stand.loss is None else f"loss {stand.loss:.3f}"
-        show(stand.step, stand.steps, stand.doing, more)
-
-    return tell
-
-
-def _show_report(report: StyleReport, out: Path) -> None:
-    print_table(
-        ("held-out pictures", "before", "after"),
-        [
-            (name, getattr(report.before, name).text(), getattr(report.after, name).text())
-            for name in ("accuracy", "auc", "spearman", "kendall")
-        ],
-    )
-    train, test = (sum(report.pictures[part].values()) for part in ("train", "test"))
-    say(
-        f"{report.steps} steps on {train} pictures in {report.seconds:.0f} s; {test} held out. "
-        f"Scorer: {out}"
-    )
-
-
-def _show_scores(found: Sequence[StyleScore]) -> None:
-    rows = [
-        (str(one.file), "unscored" if one.score is None else f"{one.score:.3f}") for one in found
-    ]
-    print_table(("picture", "P(photo)"), rows)
-    for one in found:
-        if one.score is None:
-            say(f"unscored: {one.reason}")

@@ -19,15 +19,15 @@ from scenewright.cli.console import (
     Exit,
     console,
     fail,
-    give,
-    labelled,
     note,
     print_json,
+    print_labelled,
+    print_result_as,
     print_table,
     run_async,
     say,
 )
-from scenewright.cli.intents import ask_back, intent_lines, tell_intent, tell_read
+from scenewright.cli.intents import ask_back, intent_lines, warn_of_reading, warn_unread
 from scenewright.cli.options import chosen_profile
 from scenewright.cli.run_options import run_options, takes_run_options
 from scenewright.config import OnModelChange
@@ -82,7 +82,7 @@ def read_scene(source: str) -> SceneGraph:
     from scenewright.agents.parsers.rules import read_source
 
     found = read_source(source)
-    tell_intent(found)
+    warn_unread(found)
     return found
 
 
@@ -248,16 +248,16 @@ def refine(
     if plan.unread is not None and (agreed or by == "llm"):
         plan = _read_by_model(plan, quiet or show_plan)
     if ask:
-        plan = _asked_back(plan, plan_of)
+        plan = _ask_back(plan, plan_of)
     if plan.unread is None:
         # As it is drawn: a model may know only another word of an object.
-        tell_intent(plan.scene, "`--ask` asks what is meant before anything is drawn")
+        warn_unread(plan.scene, "`--ask` asks what is meant before anything is drawn")
     if show_plan:
         show_preview(plan, as_json=as_json)
         return Exit.OK
     if not agreed:
         plan = agree_to_run(plan, max_usd, yes, quiet)
-    return carried_out(plan, as_json=as_json, quiet=quiet)
+    return run_plan(plan, as_json=as_json, quiet=quiet)
 
 
 def _read_by_model(plan: RunPlan, quiet: bool, earlier: SentenceReading | None = None) -> RunPlan:
@@ -272,7 +272,7 @@ def _read_by_model(plan: RunPlan, quiet: bool, earlier: SentenceReading | None =
     return plan
 
 
-def _asked_back(plan: RunPlan, plan_of: Callable[..., RunPlan]) -> RunPlan:
+def _ask_back(plan: RunPlan, plan_of: Callable[..., RunPlan]) -> RunPlan:
     """Return the plan of what the person at the terminal means; see :func:`ask_back`."""
     from scenewright.agents.parsers.rules import parse_caption
     from scenewright.runs.reading import Sentence
@@ -309,7 +309,7 @@ def _check_strategy(name: str) -> None:
 refine.__doc__ = f"{refine.__doc__}\n\n    {EXIT_HELP}\n    "
 
 
-def carried_out(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
+def run_plan(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
     """Execute a run with progress on standard error, print its result, and return the exit code."""
     from scenewright.cli.run_display import show_run_progress
     from scenewright.runs.api import execute
@@ -319,7 +319,7 @@ def carried_out(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
         result = run_async(execute(plan, watcher))
     view = read_run(result.folder)
     code = exit_code(view.card("loop"))
-    give(as_json, run_json(view, result.page, code), show_run, view, result.page)
+    print_result_as(as_json, run_json(view, result.page, code), show_run, view, result.page)
     return code
 
 
@@ -400,7 +400,7 @@ def score(
     settings, named = chosen_profile(profile)
     chosen = profile_with(named, choices, settings)
     read = read_argument(scene, index, chosen, settings, choices.reader)
-    tell_read(read)
+    warn_of_reading(read)
     if not as_json:
         note(scene_line(read.scene))
         note("loading the judges")
@@ -442,7 +442,7 @@ def show_preview(plan: RunPlan, *, as_json: bool) -> None:
     lines = _preview_lines(found)
     if plan.profile.accounts:
         lines.append(("costs", _costs(plan)))
-    give(as_json, found, labelled, lines, 10)
+    print_result_as(as_json, found, print_labelled, lines, 10)
 
 
 def _costs(plan: RunPlan) -> str:
@@ -547,7 +547,7 @@ def strategies(profile: options.ProfileName = None, as_json: options.Json = Fals
         {"name": name, "about": about, "lacks": lacks, "default": name == chosen.strategy}
         for name, about, lacks in (*found, (DIRECTOR, about, lacks))
     ]
-    give(
+    print_result_as(
         as_json,
         {"strategies": rows},
         print_table,

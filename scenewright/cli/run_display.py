@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,28 +17,7 @@ from rich.text import Text
 from scenewright.cli.console import table_of
 from scenewright.core.answers import FactLine, in_lines
 from scenewright.core.facts import ScoreCard
-from scenewright.graphs.events import (
-    Answered,
-    Composed,
-    Drafted,
-    Edited,
-    Event,
-    Finished,
-    Generated,
-    Judged,
-    Missing,
-    PartialImage,
-    Paused,
-    Planned,
-    Proposed,
-    Resumed,
-    Retrying,
-    RunStarted,
-    Selected,
-    Step,
-    ToolCalled,
-    Warned,
-)
+from scenewright.graphs import events
 from scenewright.runs.record import ROLES, RunRecord, Shown
 from scenewright.runs.report import words
 
@@ -76,9 +55,9 @@ def mark(state: Shown, probability: float | None, console: Console) -> Text:
     return Text(f"{symbol(state, console)}{known}", style=STYLES[state])
 
 
-def _verdict(verdict: Verdict | None, console: Console, lacking: Shown = "pending") -> Text:
+def _verdict(verdict: Verdict | None, console: Console, missing: Shown = "pending") -> Text:
     if verdict is None:
-        return mark(lacking, None, console)
+        return mark(missing, None, console)
     return mark(verdict.state, verdict.probability, console)
 
 
@@ -231,15 +210,12 @@ def unscored_lines(score: Score) -> list[str]:
             if answer.state == "unscored":
                 about = found.setdefault((group.judge_id, answer.reason), [])
                 about.append(statements.get(answer.fact_id, answer.fact_id))
-    return [
-        f"{judge}: {_facts_named(dict.fromkeys(about))}: {reason}"
-        for (judge, reason), about in found.items()
-    ]
-
-
-def _facts_named(statements: Iterable[str]) -> str:
-    named = list(statements)
-    return named[0] if len(named) == 1 else f"{named[0]} and {len(named) - 1} more"
+    lines = []
+    for (judge, reason), about in found.items():
+        first, *others = dict.fromkeys(about)
+        more = f" and {len(others)} more" if others else ""
+        lines.append(f"{judge}: {first}{more}: {reason}")
+    return lines
 
 
 def legend(states: Sequence[Shown], console: Console) -> Text:
@@ -262,7 +238,7 @@ DOING = {
 class Watcher(Protocol):
     """Callback for the events of a run."""
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Show ``event``."""
         ...
 
@@ -274,55 +250,57 @@ class Lines:
         self._console = console
         self._statements: dict[str, str] = {}
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         self._statements |= _statements(event)
         line = self._line(event)
         if line:
             self._console.print(Text(line), soft_wrap=True)
 
-    def _line(self, event: Event) -> str:
+    def _line(self, event: events.Event) -> str:
         match event:
-            case Resumed():
+            case events.Resumed():
                 return "the run goes on from its last finished step"
-            case Warned():
+            case events.Warned():
                 return f"note: {event.text}"
-            case Composed():
+            case events.Composed():
                 by = f" (by {words.author(event)})" if event.author else ""
                 by += f" [warning: {event.problem}]" if event.problem else ""
                 changed = words.changes_line(event)
                 by += f" [{changed}]" if changed else ""
                 return f"round {event.round}: {event.purpose} prompt{by}: {event.prompt}"
-            case Planned():
+            case events.Planned():
                 return f"round {event.round}: {event.strategy}: {event.does} ({event.why})"
-            case ToolCalled():
+            case events.ToolCalled():
                 return f"director: {words.tool_call(event)}"
-            case Retrying():
+            case events.Retrying():
                 return words.retry_line(event)
-            case Generated():
+            case events.Generated():
                 if event.pasted:
                     return f"round {event.round}: {event.purpose} put together"
                 took = "found" if event.cached else f"drawn in {words.duration(event.seconds)}"
                 cut = words.dropped_line(event, self._statements)
                 return f"round {event.round}: {event.purpose} {took}" + (f"; {cut}" if cut else "")
-            case Drafted():
-                held = words.held(event.cards[event.kept])
-                return f"round 0: finishes draft {event.kept + 1} of {len(event.images)}: {held}"
-            case Proposed():
+            case events.Drafted():
+                result = words.held(event.cards[event.kept])
+                return f"round 0: finishes draft {event.kept + 1} of {len(event.images)}: {result}"
+            case events.Proposed():
                 return f"round {event.round}: {words.heat_line(event)}"
-            case Selected():
+            case events.Selected():
                 return f"round {event.round}: {words.selected_line(event, self._statements)}"
-            case Answered():
+            case events.Answered():
                 found = "".join(symbol(a.state, self._console) for a in event.answers)
                 return f"round {event.round}: {event.role} judge {event.judge_id}: {found}"
-            case Judged():
-                return f"round {event.round}: {event.role} judges: {_card_words(event.card)}"
-            case Missing():
+            case events.Judged():
+                line = words.verdict_line(event.card)
+                result = f"{line[0].lower()}{line[1:]}, score {words.score(event.card.sgscore)}"
+                return f"round {event.round}: {event.role} judges: {result}"
+            case events.Missing():
                 return f"round {event.round}: missing: {words.scene_words(event.graph)}"
-            case Edited():
+            case events.Edited():
                 return f"round {event.round}: a person: {words.edit_line(event)}"
-            case Paused():
+            case events.Paused():
                 return f"round {event.round}: the run waits for a person"
-            case Finished():
+            case events.Finished():
                 return f"finished: {words.reason_words(event)}, kept round {event.best_round}"
         return ""
 
@@ -343,44 +321,44 @@ class _Screen:
         self.spinner = Spinner("dots", style="cyan")
         self.over = False
 
-    def take(self, event: Event, console: Console) -> None:
+    def take(self, event: events.Event, console: Console) -> None:
         self.statements |= _statements(event)
-        if not isinstance(event, Step | PartialImage):
-            self.retry = words.retry_line(event) if isinstance(event, Retrying) else ""
+        if not isinstance(event, events.Step | events.PartialImage):
+            self.retry = words.retry_line(event) if isinstance(event, events.Retrying) else ""
         match event:
-            case Warned():
+            case events.Warned():
                 self.notes.append(event.text)
-            case Composed() | Step():
-                if isinstance(event, Composed) and event.problem:
+            case events.Composed() | events.Step():
+                if isinstance(event, events.Composed) and event.problem:
                     self.notes.append(
                         f"round {event.round}: prompt by {words.author(event)} ({event.problem})"
                     )
-                if isinstance(event, Composed) and (changed := words.changes_line(event)):
+                if isinstance(event, events.Composed) and (changed := words.changes_line(event)):
                     # Rounds share prompts.
                     self.cut[changed] = f"{event.purpose} prompt: {changed}"
                 self._at(event.round, DOING[event.purpose])
-                self.step = (event.step, event.of) if isinstance(event, Step) else None
-            case ToolCalled():
+                self.step = (event.step, event.of) if isinstance(event, events.Step) else None
+            case events.ToolCalled():
                 self._at(max(0, event.round), f"directing: {event.tool or 'thinking'}")
-            case Generated():
+            case events.Generated():
                 self._at(event.round, "asking the judges")
                 if cut := words.dropped_line(event, self.statements):
                     # Rounds share prompts: the same warning is shown once.
                     self.cut[event.request.prompt] = f"{event.purpose}: {cut}"
-            case Answered():
+            case events.Answered():
                 self._at(event.round, f"asking the {event.role} judges")
                 line = self.judges.setdefault((event.round, event.judge_id), Text())
                 for answer in event.answers:
                     line.append(symbol(answer.state, console), STYLES[answer.state])
-            case Judged(role="loop"):
+            case events.Judged(role="loop"):
                 self.done.append((event.round, event.card))
                 self._at(event.round, "deciding")
                 self.judges = {}
-            case Judged():
+            case events.Judged():
                 self.judges = {k: v for k, v in self.judges.items() if k[0] != event.round}
-            case Finished() | Paused():
+            case events.Finished() | events.Paused():
                 self.over = True
-            case Edited():
+            case events.Edited():
                 self.over = False
                 self._at(event.round, "applying a person's correction")
 
@@ -431,7 +409,7 @@ def show_run_progress(console: Console, quiet: bool = False) -> Iterator[Watcher
     screen = _Screen()
     with Live(screen, console=console, refresh_per_second=10, transient=False):
 
-        def watch(event: Event) -> None:
+        def watch(event: events.Event) -> None:
             screen.take(event, console)
 
         yield watch
@@ -439,13 +417,8 @@ def show_run_progress(console: Console, quiet: bool = False) -> Iterator[Watcher
     console.print()
 
 
-def _statements(event: Event) -> dict[str, str]:
+def _statements(event: events.Event) -> dict[str, str]:
     """Return the statements of the facts of an event by id."""
-    if isinstance(event, RunStarted | Edited):
+    if isinstance(event, events.RunStarted | events.Edited):
         return {fact.id: fact.statement for fact in event.facts}
     return {}
-
-
-def _card_words(card: ScoreCard) -> str:
-    line = words.verdict_line(card)
-    return line[0].lower() + line[1:] + f", score {words.score(card.sgscore)}"

@@ -12,13 +12,12 @@ import typer
 
 from scenewright.cli import options
 from scenewright.cli.app import resumable
-from scenewright.cli.console import EXIT_HELP, Exit, fail, give, say, write_file
-from scenewright.cli.refine import carried_out, exit_code, read_scene, run_json, show_run
+from scenewright.cli.console import EXIT_HELP, Exit, fail, print_result_as, say, write_file
+from scenewright.cli.refine import exit_code, read_scene, run_json, run_plan, show_run
 
 if TYPE_CHECKING:
     from scenewright.core.facts import Fact
-    from scenewright.graphs.events import Corrected, Edit
-    from scenewright.runs.record import RunRecord
+    from scenewright.graphs.events import Corrected
 
 
 RunArgument = Annotated[
@@ -67,26 +66,29 @@ def edit(
     from scenewright.runs.record import read_run
 
     view = read_run(run_dir)
-    asked = read_scene(scene) if scene is not None else None
+    scene_read = read_scene(scene) if scene is not None else None
     facts = view.facts
-    if asked is not None:
+    if scene_read is not None:
         from scenewright.core.questions import facts_of, realism_facts_of
 
         realism = any(fact.kind == "realism" for fact in facts)
-        facts = (*facts_of(asked), *(realism_facts_of(asked) if realism else ()), *facts)
-    given = Edit(
+        facts = (*facts_of(scene_read), *(realism_facts_of(scene_read) if realism else ()), *facts)
+    correction = Edit(
         key="unnamed",
         base=base,
         missing=read_scene(missing) if missing is not None else None,
         verdicts=_verdicts(facts, present or (), absent or ()),
-        scene=asked,
+        scene=scene_read,
         rounds=rounds,
         note=note,
     )
-    key = _key(given, view)
-    plan = plan_again(run_dir, edit=given.model_copy(update={"key": key}))
+    # The newest edit's key again, if it is the same one and its run was interrupted.
+    content = hashlib.sha256(correction.model_dump_json().encode()).hexdigest()[:12]
+    cut_off = bool(view.edits) and view.finished is None and not view.paused
+    key = f"command:{len(view.edits) - cut_off}:{content}"
+    plan = plan_again(run_dir, edit=correction.model_copy(update={"key": key}))
     plan = agree_to_run(plan, max_usd, yes, quiet)
-    return carried_out(plan, as_json=as_json, quiet=quiet)
+    return run_plan(plan, as_json=as_json, quiet=quiet)
 
 
 edit.__doc__ = f"{edit.__doc__}\n\n    {EXIT_HELP}\n    "
@@ -112,14 +114,6 @@ def _verdicts(
                 raise fail(f"{name!r} is given as present and as absent: give one")
             corrected[fact] = "yes" if state == "yes" else "no"
     return corrected
-
-
-def _key(given: Edit, view: RunRecord) -> str:
-    """Return the key of an edit: the newest one's if it is the same and its run was interrupted."""
-    content = hashlib.sha256(given.model_dump_json().encode()).hexdigest()[:12]
-    made = len(view.edits)
-    cut_off = view.finished is None and not view.paused
-    return f"command:{made - 1 if cut_off and made else made}:{content}"
 
 
 def open_run(
@@ -173,7 +167,7 @@ def show(run_dir: RunArgument, as_json: options.Json = False) -> None:
     view = read_run(run_dir)
     found = run_dir / PAGE_FILE
     place = found if found.is_file() else None
-    give(
+    print_result_as(
         as_json,
         run_json(view, place, exit_code(view.card("loop"))),
         show_run,

@@ -1,14 +1,13 @@
-"""``scenewright serve`` and ``scenewright worker``: the service and its background workers."""
+"""``scenewright serve``, ``worker`` and ``mcp``: the service, its workers, and its tools."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import logging
-import socket
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,14 +21,14 @@ from scenewright.cli.console import (
     note,
     restore_signals,
     run_and_free,
+    run_async,
     say,
     stop_on_signal,
+    text_of,
 )
 
 if TYPE_CHECKING:
     from scenewright.config.settings import Settings
-    from scenewright.service.api.socket_server import Server
-    from scenewright.service.core.service import Service
     from scenewright.service.core.settings import ServiceSettings
 
 DataOption = Annotated[
@@ -68,12 +67,13 @@ def check_profiles(settings: ServiceSettings, base: Settings) -> None:
 
 @resumable("The runs are kept: start it again, and they continue.")
 @option_groups(
-    Address="host port trusted_host keys",
+    Address="host port trusted_hosts keys",
     Storage="data database",
-    Runs="profile running work queue",
+    Runs="profiles running work queue",
     Log="log_format",
 )
 def serve(
+    context: typer.Context,
     host: str | None = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535)] = None,
     data: DataOption = None,
@@ -81,9 +81,9 @@ def serve(
     running: RunningOption = None,
     work: bool | None = None,
     queue: options.OptionalPositive = None,
-    profile: ProfilesOption = None,
+    profiles: ProfilesOption = None,
     keys: bool | None = None,
-    trusted_host: list[str] | None = None,
+    trusted_hosts: Annotated[list[str] | None, typer.Option("--trusted-host")] = None,
     log_format: LogFormatOption = None,
 ) -> None:
     """Serve the API, the web pages and the routes of other tools until Ctrl-C.
@@ -104,33 +104,22 @@ def serve(
         work: Execute runs in this process too; if not, `scenewright worker` does elsewhere.
         queue: Most runs that may wait.
         keys: Require API keys on loopback too.
-        trusted_host: Another host name of this service, as a reverse proxy sends it.
+        trusted_hosts: Another host name of this service, as a reverse proxy sends it.
     """
     # Loading creates no garbage; the server enables collection when it has started.
     gc.disable()
     from scenewright.service.core.observing.logs import set_up
     from scenewright.service.core.settings import check, service_settings
 
-    settings = service_settings(
-        host=host,
-        port=port,
-        data=data,
-        database=database,
-        running=running,
-        work=work,
-        queue=queue,
-        keys=keys,
-        log_format=log_format,
-        profiles=tuple(profile) if profile else None,
-        trusted_hosts=tuple(trusted_host) if trusted_host else None,
-    )
+    settings = service_settings(**context.params)
     # Settings that cannot work are refused before anything is loaded.
     check(settings)
     set_up(settings.log_format, debugging=debugging())
-    run_and_free(_serve(settings))
+    run_and_free(serve_until_signal(settings))
 
 
-async def _serve(settings: ServiceSettings) -> None:
+async def serve_until_signal(settings: ServiceSettings) -> None:
+    """Serve until a signal; the current steps end first."""
     from scenewright.config.settings import load_settings
     from scenewright.service.api.socket_server import Server, address_of, bind
 
@@ -145,59 +134,36 @@ async def _serve(settings: ServiceSettings) -> None:
         if settings.demands_keys:
             await demand_some(settings)
         server = Server(create_app(settings, base=base), settings)
-        await _until_signal(
-            server, lambda: _welcome(address_of(settings, listening), settings), listening
-        )
+        stop = stop_on_signal()
+        task = asyncio.create_task(server.serve(sockets=[listening]))
+        ready = asyncio.create_task(server.ready.wait())
+        await asyncio.wait((task, ready), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            ready.cancel()
+            await task
+            return
+        needed = "API keys are required."
+        keys = needed if settings.demands_keys else "Only this machine can reach it."
+        url, data = address_of(settings, listening), settings.data.resolve()
+        say(text_of("serve", url=url, keys=keys, data=data))
+        sys.stdout.flush()
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
+        note("finishing the current steps …")
+        # A second signal ends the process at once: the runs are kept all the same.
+        restore_signals()
+        stopping.cancel()
+        server.should_exit = True
+        await task
+        logging.shutdown()
+        note("stopped; the runs are kept.")
     finally:
         listening.close()
 
 
-async def _until_signal(server: Server, welcome: Callable[[], str], place: socket.socket) -> None:
-    stop = stop_on_signal()
-    task = asyncio.create_task(server.serve(sockets=[place]))
-    ready = asyncio.create_task(server.ready.wait())
-    await asyncio.wait((task, ready), return_when=asyncio.FIRST_COMPLETED)
-    if task.done():
-        ready.cancel()
-        await task
-        return
-    _announce(welcome())
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
-    note("finishing the current steps …")
-    # A second signal ends the process at once: the runs are kept all the same.
-    restore_signals()
-    stopping.cancel()
-    server.should_exit = True
-    await task
-    logging.shutdown()
-    note("stopped; the runs are kept.")
-
-
-def _announce(text: str) -> None:
-    say(text)
-    sys.stdout.flush()
-
-
-def _welcome(url: str, settings: ServiceSettings) -> str:
-    keys = "API keys are required." if settings.demands_keys else "Only this machine can reach it."
-    return f"""\
-scenewright serves at {url}  ({keys} Ctrl-C ends it.)
-
-Pages                 {url}/
-API                   {url}/openapi.json
-OpenAI's SDK          export OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=mine
-AUTOMATIC1111         {url}/sdapi/v1/txt2img
-MCP                   {url}/mcp
-
-A run                 curl {url}/v1/refinements -H 'content-type: application/json' \\
-                        -d '{{"text": "A red ball is on a table."}}'
-Runs are kept in      {settings.data.resolve()}
-"""
-
-
 @resumable("The runs are kept: start it again, and they continue.")
 def worker(
+    context: typer.Context,
     data: DataOption = None,
     database: DatabaseOption = None,
     running: RunningOption = None,
@@ -219,14 +185,7 @@ def worker(
     from scenewright.service.core.observing.logs import set_up
     from scenewright.service.core.settings import service_settings
 
-    settings = service_settings(
-        data=data,
-        database=database,
-        running=running,
-        log_format=log_format,
-        health_port=health_port,
-        work=True,
-    )
+    settings = service_settings(**context.params, work=True)
     if not settings.shared:
         raise fail(
             "a worker needs the PostgreSQL that the servers use: give --database "
@@ -234,56 +193,104 @@ def worker(
             "runs itself)"
         )
     set_up(settings.log_format, debugging=debugging())
-    run_and_free(_worker(settings))
+    run_and_free(work_until_signal(settings))
     logging.shutdown()
     note("stopped; the runs are kept.")
 
 
-async def _worker(settings: ServiceSettings) -> None:
+async def work_until_signal(settings: ServiceSettings) -> None:
+    """Execute runs until a signal, with a health port if one is set."""
     # Loading takes seconds: wrong options are reported before that.
     from scenewright.config.settings import load_settings
-    from scenewright.service.core.lifespan import running
-
-    stop = stop_on_signal()
-    async with running(settings, base=load_settings()) as service:
-        ready = asyncio.create_task(service.worker.ready.wait())
-        stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait((ready, stopping), return_when=asyncio.FIRST_COMPLETED)
-        async with _health(service) as url:
-            _announce(_worker_welcome(settings, service.worker.owner, url))
-            await stopping
-            ready.cancel()
-            note("finishing the current steps …")
-            # A second signal ends the process at once: the runs are kept all the same.
-            restore_signals()
-            # Inside the block, so that the health port still answers.
-            await service.worker.drain(settings.drain_seconds)
-
-
-@asynccontextmanager
-async def _health(service: Service) -> AsyncIterator[str | None]:
-    """Serve the worker's health if a port is set; yield its address, or None."""
-    settings = service.settings
-    if settings.health_port is None:
-        yield None
-        return
     from scenewright.core.servers import running as serving
     from scenewright.service.api.socket_server import Server, address_of, bind
     from scenewright.service.app import create_health_app
+    from scenewright.service.core.lifespan import running
 
-    place = bind(settings.model_copy(update={"port": settings.health_port}))
+    stop = stop_on_signal()
+    async with running(settings, base=load_settings()) as service, AsyncExitStack() as opened:
+        ready = asyncio.create_task(service.worker.ready.wait())
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait((ready, stopping), return_when=asyncio.FIRST_COMPLETED)
+        health = ""
+        if settings.health_port is not None:
+            place = bind(settings.model_copy(update={"port": settings.health_port}))
+            opened.callback(place.close)
+            server = Server(create_health_app(service), settings)
+            await opened.enter_async_context(serving(server, place))
+            health = f"How it is             {address_of(settings, place)}/readyz"
+        host, process, *_ = service.worker.owner.split("|")
+        data, most = settings.data.resolve(), settings.running
+        say(text_of("worker", process=process, host=host, running=most, data=data, health=health))
+        sys.stdout.flush()
+        await stopping
+        ready.cancel()
+        note("finishing the current steps …")
+        # A second signal ends the process at once: the runs are kept all the same.
+        restore_signals()
+        # Inside the block, so that the health port still answers.
+        await service.worker.drain(settings.drain_seconds)
+
+
+def mcp(
+    data: DataOption = None, database: DatabaseOption = None, profiles: ProfilesOption = None
+) -> None:
+    """Serve MCP on standard input and output, for an agent's client that starts it.
+
+    Register it in a client whose configuration is JSON:
+
+    \b
+      {"mcpServers": {"scenewright": {
+        "command": "scenewright",
+        "args": ["mcp", "--data", "/data/scenewright"]}}}
+
+    or with one command:
+
+    \b
+      claude mcp add scenewright -- scenewright mcp --data /data/scenewright
+
+    The client may start it in any folder: give the data folder by its absolute path. Runs are kept
+    there; unfinished ones continue when the client starts it again. A shared service has the same
+    tools at its address /mcp (scenewright serve).
+    """
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO if debugging() else logging.WARNING,
+        format="%(levelname)s %(name)s: %(message)s",
+    )
+    from scenewright.service.core.settings import service_settings
+
+    run_async(serve_tools(service_settings(data=data, database=database, profiles=profiles)))
+
+
+async def serve_tools(settings: ServiceSettings) -> None:
+    """Serve MCP on standard input and output until the client or a signal ends it."""
+    from scenewright.config.settings import load_settings
+    from scenewright.runs.model_factory.local_models import SHARED
+    from scenewright.service.core.lifespan import running
+    from scenewright.service.mcp.agent_sessions import AgentSessions, agent_sessions
+    from scenewright.service.mcp.server import mcp_server
+
+    base = load_settings()
+    check_profiles(settings, base)
+    if settings.profiles:
+        base = base.model_copy(update={"profile": settings.profiles[0]})
+
+    @asynccontextmanager
+    async def opened(_: object) -> AsyncIterator[AgentSessions]:
+        async with running(settings, base=base) as service, agent_sessions(service) as found:
+            yield found
+
+    # The service starts inside: by then only the protocol is written to standard output.
+    serving = asyncio.ensure_future(mcp_server(opened).run_stdio_async())
+    stopping = asyncio.create_task(stop_on_signal().wait())
     try:
-        async with serving(Server(create_health_app(service), settings), place):
-            yield address_of(settings, place)
+        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not serving.done():
+            serving.cancel()
+            await asyncio.wait([serving])
+        elif not serving.cancelled():
+            serving.result()
     finally:
-        place.close()
-
-
-def _worker_welcome(settings: ServiceSettings, owner: str, url: str | None) -> str:
-    host, process, *_ = owner.split("|")
-    return f"""\
-scenewright works as process {process} on {host}: up to {settings.running} runs at once.  \
-(Ctrl-C ends it.)
-
-Runs are kept in      {settings.data.resolve()}
-{"" if url is None else f"How it is             {url}/readyz"}"""
+        await SHARED.aclose()

@@ -5,6 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 OnModelChange = Literal["stop", "split", "accept"]
-"""What to do when a judge is served by another version of its model: ``stop`` with an error,
+"""Reaction when a judge is served by another version of its model: ``stop`` with an error,
 ``split`` the tables by version, or ``accept`` and note the mixture.
 """

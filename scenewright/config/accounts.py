@@ -215,6 +215,14 @@ class AccountSpec(BaseModel):
         whose = f"{self.provider} {self.base_url} {self.key()}"
         return f"{name} {hashlib.sha256(whose.encode()).hexdigest()[:16]}"
 
+    def priced_as(self, account: str) -> str:
+        """Return the provider in the table of prices.
+
+        Another server's models are not the provider's, whatever they are called: they are priced
+        under the name of the ``account``.
+        """
+        return self.provider if self.base_url is None else account
+
     @property
     def decisions_of(self) -> str:
         """Provider or host whose way of asking decision models it uses."""

@@ -74,7 +74,7 @@ class Budget(FiniteModel, RequestModel):
 
 
 class ImageOptions(FiniteModel):
-    """How every image is drawn."""
+    """Settings of every image."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -83,24 +83,24 @@ class ImageOptions(FiniteModel):
     guidance: Guidance | None = None
     """Guidance scale; by default the backend's."""
     negative_prompt: str = ""
-    """What to avoid."""
+    """Things to avoid in the image."""
 
 
 class RepairOptions(FiniteModel):
-    """How facts are asked, and what a round repairs."""
+    """Questions about facts, and repairs of a round."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     strategy: str = "feedback"
-    """How a round repairs: feedback, tournament, edit, inpaint, router … (`scenewright strategies`
-    lists them), or director for a language model that decides with tools."""
+    """Repair strategy of a round: feedback, tournament, edit, inpaint, router … (`scenewright
+    strategies` lists them), or director for a language model that decides with tools."""
     weight_best: Weight = 0.5
     """λ0 of Eq. 5: weight of the best candidate so far."""
     weight_missing: Weight = 0.5
     """λ1 of Eq. 5: weight of the reference image that shows the missing graph."""
     repair: Repair = "whole"
-    """What a round redraws: the whole image from another seed, as in the paper, or only the region
-    where the composer places what is missing."""
+    """Area that a round redraws: the whole image from another seed, as in the paper, or only the
+    region where the composer places what is missing."""
     repair_strength: PositiveShare = 0.8
     """Share of the denoising steps for a region; with 1 only its weight ties it to the
     reference."""
@@ -109,7 +109,7 @@ class RepairOptions(FiniteModel):
     protocol: Protocol = "grounded"
     """Question protocol: grounded, or scene-bench for the paper to the letter."""
     predicates: str = DEFAULT
-    """Where the wrong options of relation questions come from: ``general`` (counts over public
+    """Source of the wrong options of relation questions: ``general`` (counts over public
     scene graphs, in the package), ``miniature``, or a file of ``scenewright data predicates``."""
     asking: Asking = "waves"
     """Ask in waves (objects first, then what depends on them) or all facts together, so that a
@@ -159,7 +159,7 @@ class LoopOptions(RepairOptions, ImageOptions):
 
     @property
     def form(self) -> QuestionForm:
-        """How the scene is asked about."""
+        """Form of the questions about the scene."""
         return QuestionForm(self.protocol, self.predicates, self.realism)
 
     @model_validator(mode="after")
@@ -188,7 +188,7 @@ class ModelChoice(RequestModel):
 
 
 class LoopChoice(RequestModel):
-    """How the loop goes on, in place of the profile's; texts as in :class:`RepairOptions`."""
+    """Choices of the loop in place of the profile's; texts as in :class:`RepairOptions`."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
@@ -210,7 +210,7 @@ class LoopChoice(RequestModel):
 
 
 class ImageChoice(RequestModel):
-    """How images are drawn, in place of the profile's; texts as in :class:`ImageOptions`."""
+    """Settings of images in place of the profile's; texts as in :class:`ImageOptions`."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
@@ -245,7 +245,7 @@ class LimitChoice(RequestModel):
 
 
 class PersonChoice(RequestModel):
-    """How the person's sentence is read."""
+    """Reading of the person's sentence."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 

@@ -203,9 +203,8 @@ class BackendSpec(BaseModel):
     variant: str | None = None
     """Weights variant, for example ``fp16``."""
     offload: Offload = "auto"
-    """What waits in main memory while unused: ``none``, whole ``parts``, or ``layers`` (slow, but
-    fits nearly anywhere); ``auto``: as little as the free device memory allows.
-    """
+    """Weights that wait in main memory while unused: ``none``, whole ``parts``, or ``layers``
+    (slow, but fits nearly anywhere); ``auto``: as little as the free device memory allows."""
     compile: bool = False
     """Compile the repeated blocks of the denoiser: a minute at first, faster pictures later."""
     slicing: bool | None = None
@@ -279,7 +278,7 @@ class BackendSpec(BaseModel):
 
 
 class LocalJudgeSpec(BaseModel):
-    """How local judges (``local:…``) are loaded and asked."""
+    """Loading and asking of local judges (``local:…``)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -379,7 +378,7 @@ class Profile(RepairOptions, ImageOptions):
     realism_judges: tuple[str, ...] = ()
     """Judges of the loop for the realism of objects, where a run asks for it; none: ``judges``."""
     realism_report_judges: tuple[str, ...] = ()
-    """Likewise of the report; none: ``report_judges``."""
+    """Judges of the report for the realism of objects; none: ``report_judges``."""
     detector: str | None = None
     """Finds the objects whose realism is judged: ``miniature``, ``json:FILE`` or
     ``transformers:MODEL``; required by judges of the kind ``olip``.
@@ -391,7 +390,7 @@ class Profile(RepairOptions, ImageOptions):
     output_tokens: OutputTokens = Field(default_factory=dict, exclude_if=lambda given: not given)
     """Most output tokens of one reply by role; missing roles as in the settings."""
     aggregation: Aggregation = "mean"
-    """How the panel turns answers into verdicts."""
+    """Rule by which the panel turns answers into verdicts."""
     quorum: int = Field(default=1, ge=1)
     """Fewest judges with a usable answer that a verdict needs."""
     calibration: Path | None = None

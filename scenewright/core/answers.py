@@ -1,4 +1,4 @@
-"""What answers and verdicts say: shares of options, and numbers that tell several facts.
+"""Shares of options in answers, and numbers that decide several facts.
 
 Facts about how many there are of something ("a ball", "at least two balls", "not three") are one
 question to a judge that counts (:attr:`~scenewright.core.facts.Fact.counted`); :func:`by_number`
@@ -92,7 +92,7 @@ class FactLine:
         first = self.facts[0]
         if first.counting is None or len(self.facts) == 1:
             return first
-        return first.model_copy(update=first.counting.asked)
+        return first.model_copy(update=first.counting.as_question)
 
     def decided(self, verdicts: Mapping[str, Verdict]) -> Fact:
         """Return the fact whose verdict is that of the line.

@@ -30,7 +30,7 @@ _logged: dict[str, float] = {}
 
 
 def is_own(error: BaseException) -> bool:
-    """Whether ``error`` is one of this package, whose text is written for people."""
+    """Return whether ``error`` is one of this package, whose text is written for people."""
     return type(error).__module__.partition(".")[0] == _PACKAGE
 
 

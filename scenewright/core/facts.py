@@ -109,7 +109,7 @@ class Counting(FrozenModel):
         return f"c:{self.question}"
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def as_question(self) -> dict[str, Any]:
         """The fields of a fact that is asked it: the options are numbers from 0.
 
         The last one is ``3 or more``.
@@ -203,7 +203,7 @@ class Fact(FrozenModel):
         one = self.counting
         if one is None or one.wanted + one.exact >= MOST_OPTIONS:
             return None
-        return Fact(id=one.id, kind="count", subject="", classes=self.classes, **one.asked)
+        return Fact(id=one.id, kind="count", subject="", classes=self.classes, **one.as_question)
 
     @property
     def shows_objects(self) -> bool:

@@ -116,7 +116,7 @@ def png_bytes(image: Image.Image) -> bytes:
 
     Raises ``ImageError`` for a mode without a defined 8-bit range or a side over ``MAX_SIDE``.
     """
-    return _encode(_bare(image))
+    return _encode(_plain_rgb(image))
 
 
 def webp_bytes(image: Image.Image, side: int, quality: int = 82) -> bytes:
@@ -139,7 +139,7 @@ def hash_of_image(image: Image.Image) -> str:
     return hashlib.sha256(png_bytes(image)).hexdigest()
 
 
-def _bare(image: Image.Image) -> Image.Image:
+def _plain_rgb(image: Image.Image) -> Image.Image:
     """Return ``image`` as RGB without the colour profile, resolution or text of the old one."""
     rgb = to_rgb(image)
     return Image.frombytes("RGB", rgb.size, rgb.tobytes())
@@ -323,7 +323,7 @@ class ImageStore:
 
     def put(self, image: Image.Image) -> str:
         """Keep ``image`` as RGB PNG and returns its hash. The same pixels give the same hash."""
-        bare = _bare(image)
+        bare = _plain_rgb(image)
         image_hash = self._keep(_encode(bare))
         self._memory.keep(self.path(image_hash), bare)
         return image_hash
@@ -342,14 +342,14 @@ class ImageStore:
 
         Raises ``ImageError`` if the hash is malformed or unknown, or the file is corrupt.
         """
-        held = self.held(image_hash)
+        held = self.cached(image_hash)
         if held is not None:
             return held
         image = _decode(self._read(image_hash), str(self.path(image_hash)))[0]
         self._memory.keep(self.path(image_hash), image.copy())
         return image
 
-    def held(self, image_hash: str) -> Image.Image | None:
+    def cached(self, image_hash: str) -> Image.Image | None:
         """Return what :meth:`get` gives if that needs no reading, else None.
 
         An image is held for as long as its file stays as it was when it was kept or read.

@@ -1,4 +1,4 @@
-"""What a person said beside the graph of a scene: their sentence, wishes, counts and doubts.
+"""Intent of a person beside the graph of a scene: their sentence, wishes, counts and doubts.
 
 A scene graph holds objects, attributes and relations. The rest of a sentence is kept here: its
 words as they stand, what is said of the whole picture (:class:`Global`), what must not be there
@@ -55,7 +55,7 @@ class Global(FrozenModel):
 
 
 class Exclusion(FrozenModel):
-    """What must not be in the picture."""
+    """A thing that must not be in the picture."""
 
     name: str
     """Class label, in the singular: "person"."""
@@ -103,7 +103,7 @@ class Doubt(FrozenModel):
 
 
 class Intent(FrozenModel):
-    """What a person said beside the graph; empty for a scene that was given as a graph."""
+    """Words of a person beside the graph; empty for a scene that was given as a graph."""
 
     sentence: str = ""
     """The sentence, verbatim, with the space around it: passages and doubts count in it."""

@@ -211,9 +211,9 @@ class _Scene:
             shown = self.classes[item.name].keys_of_one(item)
             return f"one of the {noun_phrase(item, shown, many=True)}"
         phrase = noun_phrase(item, keys)
-        return phrase if keys == () and self.is_bare(item) else f"the {phrase}"
+        return phrase if keys == () and self.takes_no_article(item) else f"the {phrase}"
 
-    def is_bare(self, item: SceneObject) -> bool:
+    def takes_no_article(self, item: SceneObject) -> bool:
         """Return whether a label takes no article: "Mona Lisa", "someone"."""
         if not takes_article(item.name):
             return True
@@ -403,7 +403,7 @@ def _object_question(scene: _Scene, item: SceneObject, protocol: Protocol) -> tu
 def _is_there(scene: _Scene, item: SceneObject, key: str | None = None) -> str:
     """Return the question whether one is there, with its value of ``key``."""
     if scene.is_proper(item):
-        named = item.name if scene.is_bare(item) else f"the {item.name}"
+        named = item.name if scene.takes_no_article(item) else f"the {item.name}"
         return f"Is {named} in the image?"
     phrase = noun_phrase(item, () if key is None else (key,))
     seen = _seen(item, key)
@@ -445,7 +445,7 @@ def _attribute_question(scene: _Scene, item: SceneObject, key: str, protocol: Pr
     if protocol == "scene-bench":
         return f"Is the {item.name} {item.attributes[key]}?"
     if len(scene.orders[item.name]) == 1:
-        subject = item.name if scene.is_bare(item) else f"the {item.name}"
+        subject = item.name if scene.takes_no_article(item) else f"the {item.name}"
         many = is_many(item.name) and not scene.is_proper(item)
         return attribute_question(item, key, subject, many)
     ordinal = scene.sharing[item.id, key]

@@ -71,7 +71,7 @@ def _number(count: int) -> str:
     return _NUMBERS[count] if count < len(_NUMBERS) else str(count)
 
 
-def _there_is_one(item: SceneObject, proper: bool, *keys: str) -> str:
+def _existence_sentence(item: SceneObject, proper: bool, *keys: str) -> str:
     """Return that an object is there, with its values of ``keys``."""
     phrase = noun_phrase(item, keys)
     return f"There {'are' if is_many(item.name) else 'is'} {_with_article(item, phrase, proper)}."
@@ -111,7 +111,7 @@ def fact_sentences(scene: SceneGraph, protocol: Protocol = "grounded") -> dict[s
         place = order[item.name].index(item.id) + 1 if grounded else 1
         proper = names.is_proper(item.name)
         found[object_fact_id(item.id)] = (
-            there_is(item.name, place) if place > 1 else _there_is_one(item, proper)
+            there_is(item.name, place) if place > 1 else _existence_sentence(item, proper)
         )
     for name, ids in order.items():
         same: Counter[tuple[str, str]] = Counter()
@@ -121,9 +121,9 @@ def fact_sentences(scene: SceneGraph, protocol: Protocol = "grounded") -> dict[s
                 alone = not grounded or len(ids) == 1
                 number = same[key, value]
                 if alone:
-                    said = _of_one(item, key, names.is_proper(name))
+                    said = _value_sentence(item, key, names.is_proper(name))
                 elif number == 1:
-                    said = _there_is_one(item, False, key)
+                    said = _existence_sentence(item, False, key)
                 else:
                     several = noun_phrase(item, (key,), many=True)
                     said = f"There are at least {_number(number)} {several}."
@@ -137,7 +137,7 @@ def fact_sentences(scene: SceneGraph, protocol: Protocol = "grounded") -> dict[s
     return found
 
 
-def _of_one(item: SceneObject, key: str, proper: bool) -> str:
+def _value_sentence(item: SceneObject, key: str, proper: bool) -> str:
     """Return that the only object of its label has its value of ``key``."""
     name = item.name if not takes_article(item.name, proper) else f"the {item.name}"
     many = is_many(item.name) and not proper
@@ -209,7 +209,7 @@ def scene_sentences(scene: SceneGraph) -> tuple[str, ...]:
         found.append(f"{first[0].upper()}{first[1:]} {verb} {second}.")
     related = {end for one in scene.relations for end in (one.source, one.target)}
     found += [
-        _there_is_one(item, False, *item.attributes)
+        _existence_sentence(item, False, *item.attributes)
         for item in scene.objects
         if item.id not in related
     ]

@@ -1,28 +1,30 @@
-"""Where a loop stands: LangGraph's checkpoints, never ahead of the event log.
+"""Checkpoints of a loop: LangGraph's own, never ahead of the event log.
 
-The port is :class:`LoopCheckpoints`; here is the one that keeps them in an SQLite file, written
-without waiting. LangGraph's own asynchronous store sends each statement to a thread and waits for
-the disk at each commit. Here a checkpoint is one commit to the write-ahead log, made at once: less
-work than waking a thread. It outlives the process, not always a power cut; a checkpoint that
-was written survives whole or not at all, and :meth:`Checkpoints.begun` finds out one that
-tells of more than the event log does.
+:class:`LoopCheckpoints` is the checkpointer of one run over any store of LangGraph's. It keeps each
+checkpoint with the number of events that the log held, so that one that knows more of them than the
+log has is found and dropped. Results of single tasks are not kept: a step that is run again takes
+all it had done from the event log and the stores. Of the writes of a task only an interrupt is
+kept, so that a reader of the checkpoint sees what the loop waits for; the resume value is not,
+because the event log has it or it did not happen.
 
-The steps of nested graphs and the results of single tasks are not kept: a step that is run
-again takes all it had done from the event log and the stores. Of the writes of a task only an
-interrupt is kept, so that whoever reads the checkpoint sees what the loop waits for; what it was
-resumed with is not, because the event log has it or it did not happen.
+:class:`SqliteCheckpoints` is the store in a run folder, written without waiting. LangGraph's own
+asynchronous store sends each statement to a thread and waits for the disk at each commit. Here a
+checkpoint is one commit to the write-ahead log, made at once: less work than waking a thread. It
+outlives the process, not always a power cut; a checkpoint that was written survives whole or not at
+all.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
@@ -30,31 +32,13 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from scenewright.graphs.errors import RunInterrupted
+
 INTERRUPT = "__interrupt__"
 """The channel in which LangGraph writes what a task waits for."""
-_TOLD = "events"
-
-
-@runtime_checkable
-class LoopCheckpoints(Protocol):
-    """What keeps the checkpoints of one run; besides this a ``BaseCheckpointSaver``.
-
-    It keeps those of the loop itself, each with the number of events that the log held, and of
-    the writes of tasks only interrupts.
-    """
-
-    @property
-    def thread(self) -> str:
-        """The LangGraph thread of the run, its own among all that the store keeps."""
-        ...
-
-    async def begun(self, config: RunnableConfig) -> bool:
-        """Whether there is a checkpoint to go on from.
-
-        Checkpoints that know more events than the log are dropped: a power cut has taken the
-        log's end, and the loop must come to that place again through what the log still has.
-        """
-        ...
+GRAPH = 2
+"""Version of the graph: checkpoints of another one are dropped, and its run replays its log."""
+_EVENTS, _GRAPH = "events", "graph"
 
 
 class RunPlace(Protocol):
@@ -70,73 +54,137 @@ class RunPlace(Protocol):
         ...
 
 
+class LoopCheckpoints(BaseCheckpointSaver[Any]):
+    """The checkpointer of one run, over a store that may keep many.
+
+    A store that fails with ``failure`` raises ``RunInterrupted``.
+    """
+
+    def __init__(
+        self,
+        store: BaseCheckpointSaver[Any],
+        event_count: Callable[[], int],
+        thread: str = "run",
+        failure: type[Exception] | None = None,
+    ) -> None:
+        """``thread`` is the run's LangGraph thread, its own among all in the store."""
+        super().__init__(serde=store.serde)
+        self.store = store
+        self.thread = thread
+        self._event_count = event_count
+        self._failure = failure or RunInterrupted
+
+    async def begun(self, config: RunnableConfig) -> bool:
+        """Return whether there is a checkpoint to go on from.
+
+        Checkpoints that know more events than the log are dropped: a power cut has taken the
+        log's end, and the loop must come to that place again through what the log still has. So
+        are those of another version of the graph.
+        """
+        newest = await self.aget_tuple(config)
+        if newest is None:
+            return False
+        known = cast(dict[str, Any], newest.metadata)
+        if known.get(_GRAPH) == GRAPH and known.get(_EVENTS, 0) <= self._event_count():
+            return True
+        await self.adelete_thread(config["configurable"]["thread_id"])
+        return False
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the newest checkpoint, or the one that ``config`` names; None without one."""
+        with self._clear_errors():
+            return await self.store.aget_tuple(config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Yield the checkpoints, newest first."""
+        with self._clear_errors():
+            async for one in self.store.alist(config, filter=filter, before=before, limit=limit):
+                yield one
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Keep a checkpoint of the loop itself with the number of events so far.
+
+        Of a graph within it, which a part of a host may have, none is kept: the log has its work.
+        """
+        if config["configurable"].get("checkpoint_ns"):
+            return {"configurable": {**config["configurable"], "checkpoint_id": checkpoint["id"]}}
+        marks = {_EVENTS: self._event_count(), _GRAPH: GRAPH}
+        marked = cast(CheckpointMetadata, {**metadata, **marks})
+        with self._clear_errors():
+            return await self.store.aput(config, checkpoint, marked, new_versions)
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Keep what the loop waits for; a task is repeated from the event log."""
+        interrupts = [write for write in writes if write[0] == INTERRUPT]
+        if interrupts and not config["configurable"].get("checkpoint_ns"):
+            with self._clear_errors():
+                await self.store.aput_writes(config, interrupts, task_id, task_path)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Delete the checkpoints of a thread."""
+        with self._clear_errors():
+            await self.store.adelete_thread(thread_id)
+
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        """Return the version of a channel after ``current``."""
+        return self.store.get_next_version(current, channel)
+
+    @contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except self._failure as error:
+            if isinstance(error, RunInterrupted):
+                raise
+            raise RunInterrupted(
+                f"the checkpoints cannot be used: {error}. Check that the database is up and "
+                "reached, then run the same again: it goes on"
+            ) from error
+
+
 CheckpointFactory = Callable[[RunPlace, Callable[[], int]], AbstractAsyncContextManager[Any]]
 """Opens the checkpoints of the run in a folder, whose log holds as many events as the function
 says: a context manager that gives a saver with the members of :class:`LoopCheckpoints`."""
 
 
-def nested(config: RunnableConfig) -> bool:
-    """Whether a checkpoint is one of a graph inside the loop."""
-    return bool(config["configurable"].get("checkpoint_ns", ""))
-
-
-def place_of(config: RunnableConfig, checkpoint: Checkpoint) -> RunnableConfig:
-    """Return the config that LangGraph goes on with after ``checkpoint``, kept or not."""
-    return {"configurable": {**config["configurable"], "checkpoint_id": checkpoint["id"]}}
-
-
-def with_event_count(metadata: CheckpointMetadata, told: int) -> CheckpointMetadata:
-    """``metadata`` with the number of events that the log holds."""
-    return cast(CheckpointMetadata, {**metadata, _TOLD: told})
-
-
-def ahead(metadata: Mapping[str, Any], told: int) -> bool:
-    """Whether a checkpoint knows more events than ``told``."""
-    return bool(metadata.get(_TOLD, 0) > told)
-
-
-def waiting(writes: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Those of a task's writes that are kept: what it waits for."""
-    return [write for write in writes if write[0] == INTERRUPT]
-
-
-class Checkpoints(SqliteSaver):
-    """The checkpoints of one run's loop; for the event loop of one process."""
-
-    thread = "run"
-    """The file holds one run."""
-
-    def __init__(self, conn: sqlite3.Connection, told: Callable[[], int]) -> None:
-        """``told`` gives the number of events that the run's log holds."""
-        super().__init__(conn)
-        self.told = told
+class SqliteCheckpoints(SqliteSaver):
+    """LangGraph's store in an SQLite file, for the event loop of one process."""
 
     @classmethod
     @contextmanager
-    def opened(cls, path: Path, told: Callable[[], int]) -> Iterator[Checkpoints]:
-        """Return the checkpoints in the database at ``path``, made if needed; closed at the end.
+    def opened(cls, path: Path) -> Iterator[SqliteCheckpoints]:
+        """Open the database at ``path``, made if needed; closed at the end.
 
         Raises ``sqlite3.Error`` if it is not a database or cannot be written.
         """
         conn = sqlite3.connect(path, check_same_thread=False)
         try:
-            found = cls(conn, told)
-            found.setup()
+            store = cls(conn)
+            store.setup()
             # In a write-ahead log NORMAL waits for the disk only when the log is folded in.
             conn.execute("PRAGMA synchronous=NORMAL")
-            yield found
+            yield store
         finally:
             conn.close()
-
-    async def begun(self, config: RunnableConfig) -> bool:
-        """Whether there is a checkpoint to go on from, as :class:`LoopCheckpoints` says."""
-        newest = self.get_tuple(config)
-        if newest is None:
-            return False
-        if not ahead(newest.metadata, self.told()):
-            return True
-        self.delete_thread(config["configurable"]["thread_id"])
-        return False
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """:meth:`get_tuple`."""
@@ -151,8 +199,8 @@ class Checkpoints(SqliteSaver):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """:meth:`list`."""
-        for found in self.list(config, filter=filter, before=before, limit=limit):
-            yield found
+        for one in self.list(config, filter=filter, before=before, limit=limit):
+            yield one
 
     async def aput(
         self,
@@ -161,10 +209,8 @@ class Checkpoints(SqliteSaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Keep a checkpoint of the loop itself, with the number of events told so far."""
-        if nested(config):
-            return place_of(config, checkpoint)
-        return self.put(config, checkpoint, with_event_count(metadata, self.told()), new_versions)
+        """:meth:`put`."""
+        return self.put(config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self,
@@ -173,10 +219,8 @@ class Checkpoints(SqliteSaver):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Keep what the loop waits for; a task is repeated from the event log."""
-        kept = waiting(writes)
-        if kept and not nested(config):
-            self.put_writes(config, kept, task_id, task_path)
+        """:meth:`put_writes`."""
+        self.put_writes(config, writes, task_id, task_path)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """:meth:`delete_thread`."""

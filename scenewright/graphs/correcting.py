@@ -25,9 +25,8 @@ from scenewright.core.questions import (
 )
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.graphs.errors import EditError
-from scenewright.graphs.events import Corrected, Edit, Edited, Event, Generated, Judged, RunStarted
-from scenewright.graphs.run_status import RequestedScene, correction_of, scene_in_round, scenes_of
-from scenewright.graphs.state import improves
+from scenewright.graphs.events import Corrected, Edit, Edited, Judged
+from scenewright.graphs.record import LoopRecord, RequestedScene, edit_key, scene_in_round
 
 
 def apply_missing_graph(
@@ -211,55 +210,25 @@ class ReviewContext:
     """The round that is kept; none before the first card."""
 
     @classmethod
-    def at(cls, events: Iterable[Event]) -> ReviewContext:
-        """Return the state after ``events`` (oldest first)."""
-        events = list(events)
-        drawn = frozenset(
-            event.round
-            for event in events
-            if isinstance(event, Generated) and event.purpose == "candidate"
-        )
-        cards = {
-            event.round: event.card
-            for event in events
-            if isinstance(event, Judged) and event.role == "loop"
-        }
-        return cls(scenes_of(events), drawn, cards, kept_round(events))
-
-
-def kept_round(events: Iterable[Event]) -> int | None:
-    """Return the round of the candidate that a loop keeps so far.
-
-    A person's correction takes the place of all that was before it, then each candidate that is
-    better. None before the first card.
-    """
-    best: tuple[int, ScoreCard] | None = None
-    facts: Sequence[Fact] = ()
-    corrected: set[int] = set()
-    for event in events:
-        if isinstance(event, RunStarted | Edited):
-            facts = event.facts
-        if isinstance(event, Edited) and event.corrects:
-            corrected.add(event.round)
-        if isinstance(event, Judged) and event.role == "loop":
-            first = best is None or event.round in corrected
-            if first or (best is not None and improves(event.card, best[1], facts)):
-                best = (event.round, event.card)
-    return None if best is None else best[0]
+    def of(cls, record: LoopRecord) -> ReviewContext:
+        """Return what ``record`` shows."""
+        cards = {event.round: event.card for event in record.all(Judged) if event.role == "loop"}
+        drawn = frozenset(candidate.round for candidate in record.candidates)
+        return cls(tuple(record.scenes), drawn, cards, record.kept_round())
 
 
 def edited(
     edit: Edit,
-    events: Sequence[Event],
+    record: LoopRecord,
     form: QuestionForm,
     number: int,
     at: float,
 ) -> Edited:
-    """Return the event ``edit:<number>`` that ``edit`` adds to the run of ``events``.
+    """Return the event ``edit:<number>`` that ``edit`` adds to the run of ``record``.
 
     ``form`` is the question form of the run. Raises ``EditError`` if the edit does not fit the run.
     """
-    looked = ReviewContext.at(events)
+    looked = ReviewContext.of(record)
     base, card = _base(edit, looked)
     asked = looked.scenes[-1].scene
     scene = edit.scene if edit.scene is not None else asked
@@ -281,12 +250,12 @@ def edited(
         raise EditError(f"the scene of the edit cannot be asked for: {error}") from error
     _known(edit.verdicts, facts)
     new = {**said, **edit.verdicts}
-    carried = _carried(events, base, before.scene, scene, facts)
+    carried = _carried(record, base, before.scene, scene, facts)
     verdicts = _consistent(new, carried, facts, tells)
     corrects = bool(new) or scene != looked.scenes[-1].scene or base != looked.kept
     newest = max(looked.drawn)
     return Edited(
-        key=f"edit:{number}",
+        key=edit_key(number),
         at=at,
         edit_key=edit.key,
         round=newest + 1 if corrects else newest,
@@ -329,14 +298,14 @@ def _known(verdicts: Iterable[str], facts: Sequence[Fact]) -> None:
 
 
 def _carried(
-    events: Sequence[Event],
+    record: LoopRecord,
     base: int,
     before: SceneGraph,
     scene: SceneGraph,
     facts: Sequence[Fact],
 ) -> dict[str, Corrected]:
     """Return earlier corrections of this picture for facts that still mean the same."""
-    earlier = correction_of(events, base)
+    earlier = record.correction(base)
     if earlier is None:
         return {}
     old = {fact.id: _meaning(fact, before) for fact in earlier.facts}

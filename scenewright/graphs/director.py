@@ -3,7 +3,7 @@
 It draws, verifies, looks, repairs and accepts in any order, within hard limits. Every picture of
 the whole scene is a candidate as in ``graphs/refine.py``, with the same events, page and result::
 
-    direct (as many turns as it takes) → report (one a candidate) → finish
+    direct (as many turns as it takes) → report
 
 A picture that is worse than the best one cannot be accepted; a run that ends in any other way
 keeps the best one. :func:`build_director` returns the graph uncompiled, so that its host chooses
@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from typing import Any
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
@@ -31,8 +31,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from scenewright.agents.chat.model import stop_of
-from scenewright.graphs.candidates import add_ending, route_to_report
-from scenewright.graphs.director_record import ACCEPT, DirectorContext, candidates_of
+from scenewright.graphs.director_record import ACCEPT, DirectorContext
 from scenewright.graphs.director_tools import (
     DirectorToolset,
     available_tools,
@@ -44,14 +43,9 @@ from scenewright.graphs.director_tools import (
     unsupported_tool_reason,
 )
 from scenewright.graphs.events import Replied, ToolCalled
-from scenewright.graphs.state import (
-    Candidate,
-    DirectorError,
-    RefineState,
-    emit,
-    retries_told,
-    scene_of,
-)
+from scenewright.graphs.nodes.report import report
+from scenewright.graphs.nodes.step import LoopStep, as_node
+from scenewright.graphs.state import DirectorError, RefineContext, RefineState, emit, emit_retries
 from scenewright.prompts import load_prompt
 from scenewright.providers.retry import CallError, PermanentError
 from scenewright.providers.sdk_clients import paying
@@ -115,7 +109,7 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         """Return the stored reply of this turn, or request one and store it first."""
         self.turn = sum(isinstance(message, AIMessage) for message in request.messages)
         key = f"turn:{self.turn}"
-        event = self.log.get(key, Replied)
+        event = self.log.record.get(key, Replied)
         if event is None:
             event = await self._asked(key, request, handler)
             emit(self.toolset.runtime, event)
@@ -129,8 +123,8 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         handler: Callable[[ModelRequest[None]], Awaitable[ModelResponse[Any]]],
     ) -> Replied:
         refused = ""
-        drawn = candidates_of(self.toolset.past)
-        retrying = retries_told(self.toolset.runtime, drawn[-1]["round"] if drawn else -1)
+        drawn = self.toolset.past.candidates
+        retrying = emit_retries(self.toolset.runtime, drawn[-1].round if drawn else -1)
         with metered() as spent, paying(self.toolset.context.nonce, key), retrying:
             try:
                 message = (await handler(request)).result[0]
@@ -201,7 +195,7 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         at = [other["id"] for other in self.message.tool_calls].index(call["id"])
         if at:
             await self._over(at - 1).wait()
-        event = self.log.get(self._key(at), ToolCalled)
+        event = self.log.record.get(self._key(at), ToolCalled)
         if event is None:
             event = await self._used(at, request, handler)
         self._over(at).set()
@@ -249,7 +243,7 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
 
     @property
     def _paid(self) -> Replied:
-        found = self.log.get(f"turn:{self.turn}", Replied)
+        found = self.log.record.get(f"turn:{self.turn}", Replied)
         assert found is not None
         return found
 
@@ -268,13 +262,13 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
     ) -> ToolCalled:
         first = at == 0
         paid = self._paid
-        drawn = candidates_of(self.toolset.past)
+        drawn = self.toolset.past.candidates
         asked, usd = self.toolset.asked, self.toolset.asked_usd
         event = ToolCalled(
             key=self._key(at),
             at=self.log.now(),
             turn=self.turn,
-            round=drawn[-1]["round"] if drawn else -1,
+            round=drawn[-1].round if drawn else -1,
             tool=tool,
             arguments=storable_json(arguments),
             outcome=storable_json(outcome),
@@ -299,39 +293,29 @@ def _unreadable(arguments: str | None) -> str:
     return f"{wrong}: write them as {{...}}"
 
 
-def build_director() -> StateGraph[RefineState, DirectorContext, RefineState, RefineState]:
+def build_director() -> StateGraph[RefineState, RefineContext, RefineState, RefineState]:
     """Return the director as a graph: input ``{"scene": …}``, context :class:`DirectorContext`.
 
     Raises ``DirectorError`` while it runs if the language model cannot be used.
     """
-    graph: StateGraph[RefineState, DirectorContext, RefineState, RefineState] = StateGraph(
+    graph: StateGraph[RefineState, RefineContext, RefineState, RefineState] = StateGraph(
         RefineState, context_schema=DirectorContext
     )
-    graph.add_node("direct", _direct)
-    add_ending(graph)
+    graph.add_node("direct", as_node(_direct))
+    graph.add_node("report", as_node(report))
     graph.add_edge(START, "direct")
+    graph.add_edge("direct", "report")
     return graph
 
 
-async def _direct(
-    state: RefineState, runtime: Runtime[DirectorContext]
-) -> Command[Literal["report", "finish"]]:
+async def _direct(step: LoopStep) -> RefineState:
     """Let the director work to its end; then every candidate is judged, and the best one kept."""
-    toolset = DirectorToolset(await scene_of(state), runtime)
+    toolset = DirectorToolset(step.scene, step.runtime)
     await direct(toolset)
     reason, reached = toolset.over()
-    assert reason is not None
     candidates = await toolset.settle()
-    best = _accepted(toolset, candidates) or toolset.best(runtime.context.log.events)
-    assert best is not None
-    update = RefineState(candidates=candidates, best=best, reason=reason, limit_reached=reached)
-    done: RefineState = {**state, **update}
-    return Command(update=update, goto=route_to_report(done, runtime.context))  # type: ignore[arg-type]
-
-
-def _accepted(toolset: DirectorToolset, candidates: list[Candidate]) -> Candidate | None:
-    for event in toolset.past:
-        if isinstance(event, ToolCalled) and event.tool == ACCEPT and event.ok:
-            image = json.loads(event.outcome)["image"]
-            return next(found for found in candidates if f"r{found['round']}" == image)
-    return None
+    update = RefineState(reason=reason, limit_reached=reached, round=candidates[-1].round)
+    for event in toolset.past.all(ToolCalled):
+        if event.tool == ACCEPT and event.ok:
+            update["kept_round"] = toolset.candidate(json.loads(event.outcome)["image"]).round
+    return update

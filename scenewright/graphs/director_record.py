@@ -18,13 +18,19 @@ from langgraph.runtime import Runtime
 from scenewright.core.facts import Fact
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import cut_short
-from scenewright.graphs.candidates import emit_missing, judge
 from scenewright.graphs.drawing import compose, draw
-from scenewright.graphs.eventlog import EventLog
-from scenewright.graphs.events import Event, Generated, Planned, Replied, StopReason, ToolCalled
+from scenewright.graphs.events import (
+    Generated,
+    Planned,
+    Purpose,
+    Replied,
+    StopReason,
+    ToolCalled,
+)
+from scenewright.graphs.judging import emit_missing, judge_candidate
 from scenewright.graphs.limits import limit_reached
-from scenewright.graphs.run_status import totals_of
-from scenewright.graphs.state import Candidate, RefineContext, improves, round_seed
+from scenewright.graphs.record import Candidate, LoopRecord, image_key, totals_of
+from scenewright.graphs.state import RefineContext, round_seed
 from scenewright.providers.usage import Usage
 from scenewright.tools.director import ToolError
 
@@ -46,55 +52,42 @@ class DirectorContext(RefineContext):
     """Whether tools show it pictures; off for a language model that takes none."""
 
 
-def replayable_events(log: EventLog) -> Sequence[Event]:
-    """Return the events up to the last told reply or call."""
-    events = log.events
+def replayable(record: LoopRecord) -> LoopRecord:
+    """Return the record up to the last stored reply or call."""
+    events = record.events
     for at in range(len(events), 0, -1):
         if isinstance(events[at - 1], Replied | ToolCalled):
-            return events[:at]
-    return ()
+            return record if at == len(events) else LoopRecord(events[:at])
+    return LoopRecord()
 
 
-def candidates_of(events: Sequence[Event]) -> list[Candidate]:
-    """All pictures of the whole scene, oldest first."""
-    return [
-        Candidate(round=event.round, image=event.image)
-        for event in events
-        if isinstance(event, Generated) and event.purpose == "candidate"
-    ]
-
-
-def next_round(events: Sequence[Event]) -> int:
+def next_round(record: LoopRecord) -> int:
     """Return the number of the next candidate; one that could not be drawn keeps its own."""
-    begun = (event.round for event in events if isinstance(event, Planned | Generated))
-    return max(begun, default=-1) + 1
+    rounds = (event.round for event in record.events if isinstance(event, Planned | Generated))
+    return max(rounds, default=-1) + 1
 
 
-def calls_of(events: Sequence[Event]) -> int:
-    """How many tools were called, whatever came of it."""
-    return sum(isinstance(event, ToolCalled) and bool(event.tool) for event in events)
-
-
-def left_of(context: DirectorContext, events: Sequence[Event]) -> dict[str, int | None]:
+def left_of(context: DirectorContext, record: LoopRecord) -> dict[str, int | None]:
     """Return ``rounds``, ``images`` and ``calls`` that the limits still allow; None: no limit."""
     options = context.options
     images = options.budget.images
+    spent = totals_of(record.events)
+    calls = sum(bool(call.tool) for call in record.all(ToolCalled))
     return {
-        "rounds": max(0, options.rounds - len(candidates_of(events))),
-        "images": None if images is None else max(0, images - int(totals_of(events)["images"])),
-        "calls": max(0, options.budget.tool_calls - calls_of(events)),
+        "rounds": max(0, options.rounds - len(record.candidates)),
+        "images": None if images is None else max(0, images - int(spent["images"])),
+        "calls": max(0, options.budget.tool_calls - calls),
     }
 
 
 def stop_reason(
-    context: DirectorContext, scene: SceneGraph, events: Sequence[Event]
+    context: DirectorContext, scene: SceneGraph, record: LoopRecord
 ) -> tuple[StopReason | None, str]:
     """Why the run ends before its next step, and the limit that it met; None if it goes on.
 
     A limit of rounds or images ends it when the director asks for a picture beyond it.
     """
-    calls = [event for event in events if isinstance(event, ToolCalled)]
-    replies = [event for event in events if isinstance(event, Replied)]
+    calls, replies = record.all(ToolCalled), record.all(Replied)
     if any(call.tool == ACCEPT and call.ok for call in calls):
         return "accepted", ""
     if replies and replies[-1].refused:
@@ -103,7 +96,8 @@ def stop_reason(
         return "gave_up", ""
     if _repeats_itself(calls):
         return "gave_up", ""
-    left, budget = left_of(context, events), context.options.budget
+    left, budget = left_of(context, record), context.options.budget
+    events = record.events
     # What it calls beside a picture that it asked for beyond a limit changes nothing.
     last = max((at for at, e in enumerate(events) if isinstance(e, Generated)), default=0)
     since = [event for event in events[last:] if isinstance(event, ToolCalled)]
@@ -126,9 +120,9 @@ def _repeats_itself(calls: Sequence[ToolCalled]) -> bool:
     for call in calls:
         turns.setdefault(call.turn, []).append(call)
     latest = [*turns.values()][-SILENCE:]
-    told = {tuple((call.tool, call.outcome) for call in turn) for turn in latest}
+    outcomes = {tuple((call.tool, call.outcome) for call in turn) for turn in latest}
     idle = not any(call.ok for turn in latest for call in turn)
-    return len(latest) == SILENCE and len(told) == 1 and idle
+    return len(latest) == SILENCE and len(outcomes) == 1 and idle
 
 
 _ID = re.compile(r"r(\d{1,6})(-reference)?")
@@ -139,11 +133,11 @@ _SHORT = 80
 class DirectorRecord:
     """The state of one run, read from its event log."""
 
-    def __init__(self, scene: SceneGraph, runtime: Runtime[DirectorContext]) -> None:
+    def __init__(self, scene: SceneGraph, runtime: Runtime[RefineContext]) -> None:
         """``runtime`` is that of the node that drives the director."""
+        assert isinstance(runtime.context, DirectorContext)
         self.scene = scene
-        # Of any context: LangGraph's type allows none of a kind in place of another.
-        self.runtime: Runtime[Any] = runtime
+        self.runtime = runtime
         self.context = runtime.context
         options = self.context.options
         self.facts = options.form.facts(scene)
@@ -159,9 +153,9 @@ class DirectorRecord:
         """Their price in US dollars."""
 
     @property
-    def past(self) -> Sequence[Event]:
-        """What was told before the call at work."""
-        return replayable_events(self.context.log)
+    def past(self) -> LoopRecord:
+        """The record before the call at work."""
+        return replayable(self.context.record)
 
     def over(self) -> tuple[StopReason | None, str]:
         """Why the run ends before its next step, and the limit that it met; None if it goes on."""
@@ -176,7 +170,8 @@ class DirectorRecord:
             key: [round(side, 3) for side in (at.left, at.top, at.right, at.bottom)]
             for key, at in places.items()
         }
-        limits = left_of(self.context, ()) | {"usd": budget.usd, "seconds": budget.seconds}
+        limits: dict[str, float | None] = {**left_of(self.context, LoopRecord())}
+        limits |= {"usd": budget.usd, "seconds": budget.seconds}
         return {
             "scene": self.scene.model_dump(mode="json"),
             "facts": [
@@ -187,30 +182,24 @@ class DirectorRecord:
             "limits": limits,
         }
 
-    def best(self, events: Sequence[Event] | None = None) -> Candidate | None:
-        """Return the best judged candidate of ``events``, by default the past.
+    def best(self, record: LoopRecord | None = None) -> Candidate | None:
+        """Return the best judged candidate of ``record``, by default the past.
 
-        None if none is judged.
+        None if none is judged. A candidate of the past may have been judged by the call at work.
         """
-        found: Candidate | None = None
-        for candidate in candidates_of(self.past if events is None else events):
-            if not self.is_judged(candidate):
-                continue
-            card = self.context.card(candidate["round"])
-            if found is None or improves(card, self.context.card(found["round"]), self.facts):
-                found = candidate
-        return found
+        drawn = {candidate.round for candidate in (record or self.past).candidates}
+        best = self.context.record.kept_round(self.facts, rounds=drawn)
+        return None if best is None else self.context.record.candidate(best)
 
     async def settle(self) -> list[Candidate]:
-        """All candidates, each judged; draws round 0 if there is none. For the end of a run."""
-        log = self.context.log
-        if not candidates_of(log.events):
+        """Return all candidates, each judged; draw round 0 if there is none. Ends a run."""
+        record = self.context.record
+        if not record.candidates:
             prompt = await compose(self.scene, None, 0, "candidate", self.runtime)
             await draw(prompt, 0, "candidate", None, self.runtime)
-        found = candidates_of(log.events)
-        for candidate in found:
+        for candidate in record.candidates:
             await self.judge(candidate)
-        return found
+        return record.candidates
 
     def room(self, images: int) -> None:
         """``ToolError`` unless the limits allow one more candidate of that many images."""
@@ -225,25 +214,20 @@ class DirectorRecord:
                 f"that takes {images} images, and the budget of {options.budget.images} has "
                 f"{left['images']} left: do something smaller, or accept the best of the pictures"
             )
-        if reached := limit_reached(self.context, self.scene, images, 1, past):
+        if reached := limit_reached(self.context, self.scene, images, 1, past.events):
             raise ToolError(f"{reached}: accept the best of the pictures")
 
     async def judge(self, candidate: Candidate) -> None:
-        """Let the judges of the loop look at it, at most once in a run, and tell what it lacks."""
-        if not self.is_judged(candidate):
-            await judge(self.scene.model_dump(mode="json"), candidate, "loop", self.context)
-        emit_missing(self.scene, candidate, self.runtime)
-
-    def is_judged(self, candidate: Candidate) -> bool:
-        """Whether the judges of the loop have looked at it."""
-        return f"r{candidate['round']}:loop:judged" in self.context.log
+        """Let the judges of the loop look at it, at most once in a run; emit what it lacks."""
+        await judge_candidate(self.scene, candidate, "loop", self.runtime)
+        emit_missing(self.scene, candidate.round, self.runtime)
 
     async def best_of_all(self) -> Candidate:
         """Return the best candidate of the past, all of them judged.
 
         ``ToolError`` if there is none.
         """
-        for candidate in candidates_of(self.past):
+        for candidate in self.past.candidates:
             await self.judge(candidate)
         best = self.best()
         if best is None:
@@ -252,7 +236,7 @@ class DirectorRecord:
 
     def candidate(self, name: str) -> Candidate:
         """Return the candidate of an id, ``best`` or ``newest``; ``ToolError`` if there is none."""
-        found = candidates_of(self.past)
+        found = self.past.candidates
         if not found:
             raise ToolError(_NOTHING)
         if name == "newest":
@@ -260,9 +244,9 @@ class DirectorRecord:
         if name == "best":
             return self.best() or found[-1]
         for candidate in found:
-            if name == f"r{candidate['round']}":
+            if name == f"r{candidate.round}":
                 return candidate
-        known = ", ".join(f"r{candidate['round']}" for candidate in found)
+        known = ", ".join(f"r{candidate.round}" for candidate in found)
         raise ToolError(
             f"there is no picture {short(name)!r} of the whole scene: there are {known}"
         )
@@ -272,14 +256,14 @@ class DirectorRecord:
         if name.endswith("-reference"):
             return name, self.stored(name)
         candidate = self.candidate(name)
-        return f"r{candidate['round']}", candidate["image"]
+        return f"r{candidate.round}", candidate.image
 
     def stored(self, name: str) -> str:
         """Content hash of the picture of an id; ``ToolError`` if there is none."""
         matched = _ID.fullmatch(name)
-        purpose = "reference" if matched and matched[2] else "candidate"
-        key = f"r{int(matched[1])}:{purpose}:generated" if matched else ""
-        event = self.context.log.get(key, Generated)
+        purpose: Purpose = "reference" if matched and matched[2] else "candidate"
+        key = image_key(int(matched[1]), purpose) if matched else ""
+        event = self.context.record.get(key, Generated)
         if event is None:
             raise ToolError(
                 f"there is no picture {short(name)!r}: name a round that has a reference"

@@ -26,10 +26,11 @@ from scenewright.core.images import hash_of_image
 from scenewright.core.layout import mask_of
 from scenewright.core.ports.backend import BackendError, BackendFeatures, Start
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.candidates import make_round_context
 from scenewright.graphs.director_record import ACCEPT, DirectorRecord, left_of, next_round, short
 from scenewright.graphs.drawing import compose, draw
-from scenewright.graphs.events import Event, Generated, Planned
+from scenewright.graphs.events import Planned, Purpose
+from scenewright.graphs.record import plan_key
+from scenewright.graphs.round_context import make_round_context
 from scenewright.graphs.state import emit
 from scenewright.graphs.strategies.base import GenerationOverrides
 from scenewright.graphs.strategies.feedback import Feedback
@@ -135,19 +136,17 @@ class DirectorToolset(DirectorRecord):
         changed = {name: value for name, value in weights.items() if value is not None}
         context = self.context
         options = context.options.model_copy(update=changed)
-        card = context.card(best["round"])
+        card = context.record.card(best.round)
         wanted = self.named(given.facts) or self.facts
         missing = missing_graph(self.scene, wanted, card.verdicts)
         if not missing:
             raise ToolError(
-                f"nothing of that is known to be missing in r{best['round']}: name missing facts, "
+                f"nothing of that is known to be missing in r{best.round}: name missing facts, "
                 "or accept it"
             )
         round = next_round(self.past)
-        prompt = await compose(self.scene, None, 0, "candidate", self.runtime)
-        round_context = make_round_context(
-            self.scene, prompt, best, round, context, options, missing
-        )
+        await compose(self.scene, None, 0, "candidate", self.runtime)
+        round_context = make_round_context(self.scene, best, round, context, options, missing)
         repair_plan = Feedback().plan_repair(round_context)
         self.room(1 if repair_plan.reference is None else 2)
         self._begin(repair_plan.does, given.why, repair_plan.reference)
@@ -172,16 +171,16 @@ class DirectorToolset(DirectorRecord):
         base = self.candidate(given.image)
         self.room(1)
         images = self.context.images
-        size = (await asyncio.to_thread(images.get, base["image"])).size
+        size = (await asyncio.to_thread(images.get, base.image)).size
         mask = await asyncio.to_thread(images.put, mask_of([region], size))
         start = Start(
-            image=base["image"],
+            image=base.image,
             strength=given.strength if features.strengths else 1.0,
             mask=mask,
         )
         words = given.prompt.strip()
         box = ", ".join(f"{share:g}" for share in given.box)
-        does = f"draws the part [{box}] of round {base['round']} again"
+        does = f"draws the part [{box}] of round {base.round} again"
         if words:
             does += f" from other words: {short(words)}"
         round = self._begin(does, given.why)
@@ -196,12 +195,12 @@ class DirectorToolset(DirectorRecord):
         candidate = self.candidate(given.image)
         await self.judge(candidate)
         best = self.best()
-        card = card_in_short(self.context.card(candidate["round"]), self.facts, only)
+        card = card_in_short(self.context.record.card(candidate.round), self.facts, only)
         return self._reply(
             {
-                "image": f"r{candidate['round']}",
+                "image": f"r{candidate.round}",
                 **card,
-                "best": None if best is None else f"r{best['round']}",
+                "best": None if best is None else f"r{best.round}",
             }
         )
 
@@ -222,7 +221,7 @@ class DirectorToolset(DirectorRecord):
         """Keep a candidate; ``ToolError`` for one that is worse than the best."""
         best = await self.best_of_all()
         chosen = self.candidate(given.image)
-        card, most = self.context.card(chosen["round"]), self.context.card(best["round"])
+        card, most = self.context.record.card(chosen.round), self.context.record.card(best.round)
         if chosen != best:
             lost = {v.fact_id for v in most.verdicts if v.state == "yes"}
             lost -= {v.fact_id for v in card.verdicts if v.state == "yes"}
@@ -230,12 +229,12 @@ class DirectorToolset(DirectorRecord):
             if card.rank != most.rank or silent:
                 held = "; ".join(f.statement for f in self.facts if f.id in lost)
                 raise ToolError(
-                    f"r{chosen['round']} is worse than r{best['round']}: score "
+                    f"r{chosen.round} is worse than r{best.round}: score "
                     f"{_number(card.sgscore)} against {_number(most.sgscore)}"
-                    + (f"; only r{best['round']} holds: {short(held)}" if held else "")
-                    + f". Accept r{best['round']}, or repair it"
+                    + (f"; only r{best.round} holds: {short(held)}" if held else "")
+                    + f". Accept r{best.round}, or repair it"
                 )
-        return self._reply({"image": f"r{chosen['round']}", "accepted": True})
+        return self._reply({"image": f"r{chosen.round}", "accepted": True})
 
     def show(self, tool: str, arguments: dict[str, Any], told: dict[str, Any]) -> Image.Image:
         """Return the picture that goes with what ``tool`` told, as it went the first time.
@@ -261,7 +260,7 @@ class DirectorToolset(DirectorRecord):
         round = next_round(self.past)
         if round:
             plan = Planned(
-                key=f"r{round}:planned",
+                key=plan_key(round),
                 at=self.context.log.now(),
                 round=round,
                 strategy=DIRECTOR,
@@ -275,20 +274,16 @@ class DirectorToolset(DirectorRecord):
     async def _draw(self, round: int, redrawn: GenerationOverrides | None) -> ToolReply:
         prompt = await compose(self.scene, None, 0, "candidate", self.runtime)
         image = await self._drawn(prompt, round, "candidate", redrawn)
-        event = self.context.log.get(f"r{round}:candidate:generated", Generated)
+        event = self.context.record.image(round, "candidate")
         assert event is not None
         picture = await asyncio.to_thread(self.context.images.get, image)
-        left = left_of(self.context, [*self.past, *self._new()])
+        left = left_of(self.context, self.context.record)
         left["calls"] = max(0, (left["calls"] or 0) - 1)
         told = {"image": f"r{round}", "prompt": event.request.prompt, "left": left}
         return ToolReply(told, preview(picture))
 
-    def _new(self) -> list[Event]:
-        """Return the events of the call at work."""
-        return list(self.context.log.events[len(self.past) :])
-
     async def _drawn(
-        self, prompt: str, round: int, purpose: Any, redrawn: GenerationOverrides | None
+        self, prompt: str, round: int, purpose: Purpose, redrawn: GenerationOverrides | None
     ) -> str:
         try:
             return await draw(prompt, round, purpose, redrawn, self.runtime)

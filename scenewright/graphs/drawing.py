@@ -47,12 +47,11 @@ from scenewright.graphs.events import (
     Composed,
     Generated,
     PartialImage,
-    Planned,
     Purpose,
     Step,
 )
-from scenewright.graphs.run_status import scene_in_round, scenes_of
-from scenewright.graphs.state import RefineContext, emit, retries_told, round_seed
+from scenewright.graphs.record import image_key, prompt_key
+from scenewright.graphs.state import RefineContext, emit, emit_retries, round_seed
 from scenewright.graphs.strategies.base import GenerationOverrides
 from scenewright.providers.sdk_clients import paying
 from scenewright.providers.usage import metered
@@ -69,36 +68,37 @@ async def compose(
     round: int,
     purpose: Purpose,
     runtime: Runtime[RefineContext],
-    part: int | None = None,
+    parts: tuple[int, ...] = (),
     places: Mapping[str, Region] | None = None,
 ) -> str:
     """Return the prompt of ``scene``, composed once in a run.
 
-    ``within`` is the whole scene if ``scene`` is a part of it; ``part`` tells several prompts of a
-    round for one purpose apart. ``places`` says where its objects are in the picture that is drawn.
+    ``within`` is the whole scene if ``scene`` is a part of it; ``parts`` distinguish several
+    prompts of a round for one purpose. ``places`` says where its objects are in the picture that is
+    drawn.
     """
     context = runtime.context
-    key = f"r{round}:{purpose}:{'' if part is None else f'{part}:'}composed"
-    event = context.log.get(key, Composed)
+    key = prompt_key(round, purpose, *parts)
+    event = context.record.get(key, Composed)
     if event is None:
         # A prompt that says places of its own is no other picture's.
         own = places is not None and isinstance(context.composer, PlacingComposer)
         before = (
             Wording(e.prompt, e.author, e.model, problem=e.problem, unsaid=e.unsaid)
-            for e in context.log.events
-            if isinstance(e, Composed) and e.graph == scene.digest
+            for e in context.record.all(Composed)
+            if e.graph == scene.digest
         )
-        told = None if own else next(before, None)
+        wording = None if own else next(before, None)
         step = paying(context.nonce, key)
-        with metered() as spent, step, retries_told(runtime, round):
-            if told is None:
+        with metered() as spent, step, emit_retries(runtime, round):
+            if wording is None:
                 # The seed of the candidates' prompt: a reference shows a thing where it is to be.
                 seed = round_seed(context.options.seed, 0, "candidate")
                 alone = context.options.reference_prompt == "missing" and not own
-                told = await compose_with_origin(
+                wording = await compose_with_origin(
                     context.composer, scene, seed, None if alone else within, places
                 )
-        prompt = without_excluded(told.prompt, scene, context.backend.features.negative_prompt)
+        prompt = without_excluded(wording.prompt, scene, context.backend.features.negative_prompt)
         negative = context.options.negative_prompt
         # A part of a scene says a part of its sentence: nothing of the others is lost.
         of = compared(scene.sentence, prompt, negative)
@@ -113,10 +113,10 @@ async def compose(
             added=changes.added,
             graph="" if own else scene.digest,
             composer=context.composer.id,
-            author=told.author,
-            model=told.model,
-            problem=told.problem,
-            unsaid=told.unsaid,
+            author=wording.author,
+            model=wording.model,
+            problem=wording.problem,
+            unsaid=wording.unsaid,
             tokens_in=spent.usage.tokens_in,
             tokens_out=spent.usage.tokens_out,
             usd=spent.usd,
@@ -139,8 +139,8 @@ async def draw(
     in one batch with it, where the backend can: they are found when their round comes.
     """
     context = runtime.context
-    key = f"r{round}:{purpose}:generated"
-    event = context.log.get(key, Generated)
+    key = image_key(round, purpose)
+    event = context.record.image(round, purpose)
     if event is not None:
         return event.image
     boxes = planned_boxes(round, purpose, context)
@@ -149,13 +149,13 @@ async def draw(
     # What was drawn ahead before is found.
     if ahead and not context.images.noted(request.key(context.backend.fingerprint)):
         wanted |= {
-            f"r{later}:{purpose}:generated": request_of(
+            image_key(later, purpose): request_of(
                 context.options, prompt, later, purpose, redrawn, boxes
             )
             for later in range(round + 1, round + 1 + ahead)
         }
     found = await draw_all(wanted, round, purpose, runtime)
-    return await tell_drawn(key, request, found[key], round, purpose, runtime)
+    return await emit_generated(key, request, found[key], round, purpose, runtime)
 
 
 async def draw_all(
@@ -166,7 +166,7 @@ async def draw_all(
 ) -> dict[str, Stored]:
     """Return the pictures of ``wanted``, drawing and storing those that the store does not have.
 
-    They are named by the keys of their events; :func:`tell_drawn` tells each.
+    They are named by the keys of their events; :func:`emit_generated` emits each.
     """
     context = runtime.context
     store, named = context.images, context.backend.fingerprint
@@ -181,8 +181,10 @@ async def draw_all(
     missing = {key: one for key, one in wanted.items() if key not in found}
     if not missing:
         return found
-    with paying(context.nonce, next(iter(missing))), retries_told(runtime, round):
-        drawn = await _drawn(list(missing.values()), context, _reporter(round, purpose, runtime))
+    with paying(context.nonce, next(iter(missing))), emit_retries(runtime, round):
+        drawn = await _draw_batch(
+            list(missing.values()), context, _reporter(round, purpose, runtime)
+        )
     failed = [one for one in drawn if isinstance(one, BaseException)]
     paid = {
         key: (request, one)
@@ -201,7 +203,7 @@ async def draw_all(
     return found
 
 
-async def tell_drawn(
+async def emit_generated(
     key: str,
     request: GenerationRequest,
     found: Stored,
@@ -229,25 +231,23 @@ async def tell_drawn(
             steps=meta.get("steps"),
             work=meta.get("work"),
             changed=meta.get("changed"),
-            **(await asyncio.to_thread(_told_of, count, request.prompt, round, context)),
+            **(await asyncio.to_thread(prompt_token_fields, count, request.prompt, round, context)),
         ),
     )
     return image
 
 
-def _told_of(
+def prompt_token_fields(
     count: PromptCount | None, prompt: str, round: int, context: RefineContext
 ) -> dict[str, Any]:
     """Return the fields of a picture's event that describe how its prompt was read."""
     if count is None:
         return {}
     dropped: tuple[str, ...] = ()
-    events = context.log.events
-    written = (e for e in events if isinstance(e, Composed) and e.prompt == prompt)
+    written = (event for event in context.record.all(Composed) if event.prompt == prompt)
     unsaid = next((event.unsaid for event in written), ())
-    scenes = scenes_of(events) if count.dropped or unsaid else ()
-    if scenes:
-        asked = scene_in_round(scenes, round)
+    asked = context.record.scene_in_round(round)
+    if asked is not None and (count.dropped or unsaid):
         dropped = dropped_facts(asked.scene, asked.facts, prompt, count.read, unsaid)
     return {
         "prompt_tokens": count.tokens,
@@ -294,10 +294,10 @@ def planned_boxes(round: int, purpose: Purpose, context: RefineContext) -> tuple
     """
     if not context.backend.features.boxes:
         return ()
-    scenes = scenes_of(context.log.events)
-    shown = whole = scene_in_round(scenes, round).scene if scenes else None
+    asked = context.record.scene_in_round(round)
+    shown = whole = None if asked is None else asked.scene
     if purpose == "reference":
-        plan = context.log.get(f"r{round}:planned", Planned)
+        plan = context.record.plan(round)
         shown = None if plan is None else plan.reference
         whole = None if context.options.reference_prompt == "missing" else whole
     if shown is None:
@@ -345,7 +345,7 @@ def request_of(
     )
 
 
-async def _drawn(
+async def _draw_batch(
     requests: Sequence[GenerationRequest],
     context: RefineContext,
     on_step: Callable[[GenerationStep], None],
@@ -414,14 +414,14 @@ def _reporter(round: int, purpose: Purpose, runtime: Runtime[RefineContext]) -> 
     loop, home = asyncio.get_running_loop(), threading.get_ident()
     # LangGraph finds its stream through context variables, which no thread inherits.
     node = contextvars.copy_context()
-    told = -math.inf
+    reported = -math.inf
 
     def report(step: GenerationStep) -> None:
-        nonlocal told
+        nonlocal reported
         now = time.monotonic()
-        if not step.preview and step.step < step.of and now - told < STEP_SECONDS:
+        if not step.preview and step.step < step.of and now - reported < STEP_SECONDS:
             return
-        told = now
+        reported = now
         about: dict[str, Any] = {
             "at": runtime.context.log.now(),
             "round": round,
@@ -429,13 +429,13 @@ def _reporter(round: int, purpose: Purpose, runtime: Runtime[RefineContext]) -> 
             "step": step.step,
             "of": step.of,
         }
-        tell(Step(key=f"r{round}:{purpose}:step:{step.step}", **about))
+        send(Step(key=f"r{round}:{purpose}:step:{step.step}", **about))
         if step.preview:
             image = f"data:image/webp;base64,{base64.b64encode(step.preview).decode('ascii')}"
             key = f"r{round}:{purpose}:partial_image:{step.step}"
-            tell(PartialImage(key=key, image=image, **about))
+            send(PartialImage(key=key, image=image, **about))
 
-    def tell(event: Step | PartialImage) -> None:
+    def send(event: Step | PartialImage) -> None:
         # The stream belongs to the loop's thread; backends draw in their own.
         if threading.get_ident() == home:
             node.run(emit, runtime, event)

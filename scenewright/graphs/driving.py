@@ -12,16 +12,17 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
 from scenewright.core.scene import SceneGraph
+from scenewright.graphs.checkpoints import LoopCheckpoints
 from scenewright.graphs.errors import RunError
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import EVENT, Edit, Event, Finished, Paused
-from scenewright.graphs.review import GO_ON
+from scenewright.graphs.nodes.review import GO_ON
 from scenewright.graphs.state import RefineContext, never
 
 
 async def drive(
     machine: CompiledStateGraph[Any, Any, Any, Any],
-    saver: Any,
+    saver: LoopCheckpoints,
     context: RefineContext,
     scene: SceneGraph,
     first: Event,
@@ -30,7 +31,7 @@ async def drive(
 ) -> AsyncGenerator[Event, None]:
     """Drive ``machine`` and give ``first`` and every event that happens, each once.
 
-    ``saver`` is a checkpointer with the members of ``LoopCheckpoints``. The last event is
+    The last event is
     ``Finished``, or ``Paused`` if the loop waits for a person. A loop that waited before is
     resumed with ``edit``, or without one goes on as if it had not waited. Once ``drain`` says yes
     the events end after the step at work, which is kept. Raises ``RunError`` if
@@ -45,11 +46,6 @@ async def drive(
     begun = await saver.begun(config)
     graph = copy(machine)
     graph.checkpointer = saver
-    if begun and edit is not None and log.over and not (await graph.aget_state(config)).next:
-        raise RunError(
-            "the run ended under an older version of scenewright, which knew no edits: it stays "
-            "as it is. Start a new run of its scene to edit that"
-        )
     log.append(first)
     yield first
     feed: Any = None if begun else {"scene": scene.model_dump(mode="json")}
@@ -72,7 +68,7 @@ async def drive(
                     if place == () and drain():
                         return
                     continue
-                event = log.find(data["key"]) or EVENT.validate_python(data)
+                event = log.record.find(data["key"]) or EVENT.validate_python(data)
                 if isinstance(event, Finished | Paused):
                     last = event
                 else:
@@ -84,7 +80,7 @@ async def drive(
         elif last is not None:
             yield last
             return
-        elif log.paused and not going_on:
+        elif log.record.paused and not going_on:
             # It began to wait in an earlier process, and this one was started to go on.
             feed, going_on = Command(resume=GO_ON), True
         else:
@@ -93,7 +89,7 @@ async def drive(
 
 def _most_rounds(context: RefineContext, edit: Edit | None) -> int:
     """Return the most rounds of one invocation, rounds replayed from the log included."""
-    more = [*(event.rounds for event in context.log.edits.values())]
+    more = [event.rounds for event in context.record.edits]
     if edit is not None:
         more.append(edit.rounds)
     return context.options.rounds + sum(rounds + 1 for rounds in more)

@@ -24,3 +24,12 @@ class EditError(RunError):
 
 class RunInterrupted(RunError):
     """What a run is kept in was away for a moment; the same again goes on once it is back."""
+
+
+class LogError(ScenewrightError, RuntimeError):
+    """An event log that cannot be read or written; says which line and what to do."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        """``line``: the damaged line, from 1."""
+        super().__init__(message)
+        self.line = line

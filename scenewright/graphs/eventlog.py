@@ -11,34 +11,14 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from pydantic import ValidationError
 
-from scenewright.core.errors import ScenewrightError
 from scenewright.core.flushing import Flusher
 from scenewright.core.validation import first_problem
-from scenewright.graphs.events import (
-    EVENT,
-    STREAMED,
-    Edited,
-    Event,
-    Finished,
-    Paused,
-    RunStarted,
-)
-from scenewright.graphs.run_status import active_seconds, end_of, is_paused
-
-E = TypeVar("E")
-
-
-class LogError(ScenewrightError, RuntimeError):
-    """An event log that cannot be read or written; says which line and what to do."""
-
-    def __init__(self, message: str, line: int | None = None) -> None:
-        """``line``: the damaged line, from 1."""
-        super().__init__(message)
-        self.line = line
+from scenewright.graphs.errors import LogError
+from scenewright.graphs.events import EVENT, STREAMED, Edited, Event, Finished, Paused
+from scenewright.graphs.record import LoopRecord, active_seconds
 
 
 def read_events(path: Path) -> list[Event]:
@@ -67,15 +47,14 @@ class EventLog:
         self.path = path
         self.clock = clock
         self._flusher = flusher
-        self._events: list[Event] = []
+        self.record = LoopRecord()
         self._ends: list[int] = []
-        self._by_key: dict[str, Event] = {}
         self._file: int | None = None
         if path is None:
             return
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-            self._events, self._ends = _parse(path, _read(path))
+            events, self._ends = _parse(path, _read(path))
             os.ftruncate(self._file, self._size)
         except OSError as error:
             self.close()
@@ -83,34 +62,7 @@ class EventLog:
         except LogError:
             self.close()
             raise
-        self._by_key = {event.key: event for event in self._events}
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """All stored events, oldest first."""
-        return tuple(self._events)
-
-    def __len__(self) -> int:
-        return len(self._events)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._by_key
-
-    def find(self, key: str) -> Event | None:
-        """Return the stored event of that key; None if there is none."""
-        return self._by_key.get(key)
-
-    def get(self, key: str, kind: type[E]) -> E | None:
-        """Return the stored event of that key; None if there is none.
-
-        ``LogError`` for another type.
-        """
-        event = self._by_key.get(key)
-        if event is None:
-            return None
-        if not isinstance(event, kind):
-            raise LogError(f"{self.path}: event {key} is a {type(event).__name__}")
-        return event
+        self.record = LoopRecord(events)
 
     def append(self, event: Event) -> bool:
         """Store ``event``; False if its key was there already (then nothing is written).
@@ -120,20 +72,18 @@ class EventLog:
         """
         if isinstance(event, STREAMED):
             raise LogError(f"events of the type {event.type} are streamed, not stored")
-        if event.key in self._by_key:
+        if event.key in self.record:
             return False
         if self._file is not None:
             self._write(
                 event.model_dump_json().encode() + b"\n",
                 at_once=self._flusher is None or isinstance(event, Finished | Paused | Edited),
             )
-        self._events.append(event)
-        self._by_key[event.key] = event
-        return True
+        return self.record.apply(event)
 
     def cut(self, count: int) -> None:
         """Forget all events after the first ``count``. Raises ``LogError`` if the disk refuses."""
-        if count >= len(self._events):
+        if count >= len(self.record):
             return
         if self._file is not None:
             assert self.path is not None
@@ -143,9 +93,7 @@ class EventLog:
             except OSError as error:
                 raise _failed(self.path, error) from error
             del self._ends[count:]
-        for event in self._events[count:]:
-            del self._by_key[event.key]
-        del self._events[count:]
+        self.record = LoopRecord(self.record.events[:count])
 
     def now(self) -> float:
         """Return the time that the next event should carry."""
@@ -153,28 +101,9 @@ class EventLog:
 
     def seconds(self) -> float:
         """Seconds in which this run was driven, until now."""
-        last = self._events[-1].at if self._events else self.now()
-        return active_seconds(self._events) + max(0.0, self.now() - last)
-
-    @property
-    def started(self) -> RunStarted | None:
-        """The first event, if the run has begun."""
-        return next((e for e in self._events if isinstance(e, RunStarted)), None)
-
-    @property
-    def over(self) -> bool:
-        """Whether the run has come to an end that no edit has gone on from."""
-        return end_of(self._events) is not None
-
-    @property
-    def paused(self) -> bool:
-        """Whether the run waits for a person before its next plan."""
-        return is_paused(self._events)
-
-    @property
-    def edits(self) -> dict[str, Edited]:
-        """The edits so far, oldest first, by their own keys."""
-        return {event.edit_key: event for event in self._events if isinstance(event, Edited)}
+        events = self.record.events
+        last = events[-1].at if events else self.now()
+        return active_seconds(events) + max(0.0, self.now() - last)
 
     def settle(self) -> None:
         """Have all that was told reach the disk, so that what ends or pauses the run waits little.

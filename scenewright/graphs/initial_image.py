@@ -9,16 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from langgraph.runtime import Runtime
 from PIL import Image, ImageChops
 
 from scenewright.config.options import LoopOptions
 from scenewright.core.images import ImageError, ImageStore, hash_of_image, load_image
 from scenewright.core.ports.backend import ImageBackend, Start
-from scenewright.graphs.drawing import request_of
 from scenewright.graphs.errors import RunError
-from scenewright.graphs.events import Generated
-from scenewright.graphs.state import RefineContext, RefineState, emit
 from scenewright.graphs.strategies.base import GenerationOverrides, RoundContext
 
 
@@ -56,8 +52,8 @@ def load_initial_image(
         raise RunError("a mask needs the picture that it belongs to: give start as well")
     if found.mask.size != found.start.size:
         raise RunError(
-            f"the mask has {_words(found.mask.size)} pixels and the picture "
-            f"{_words(found.start.size)}: give both in one size"
+            f"the mask has {'×'.join(map(str, found.mask.size))} pixels and the picture "
+            f"{'×'.join(map(str, found.start.size))}: give both in one size"
         )
     if found.mask.convert("L").getbbox() is None:
         raise RunError("the mask lets nothing change: make it white where the picture may change")
@@ -91,30 +87,6 @@ def store_initial_image(given: InitialImage, options: LoopOptions, images: Image
             )
 
 
-def use_initial_image(state: RefineState, runtime: Runtime[RefineContext]) -> str | None:
-    """Return the given picture, told as round 0's; none if that is to be drawn."""
-    context, round = runtime.context, state["round"]
-    start = context.options.start
-    if round > 0 or start is None:
-        return None
-    emit(
-        runtime,
-        Generated(
-            key=f"r{round}:candidate:generated",
-            at=context.log.now(),
-            round=round,
-            purpose="candidate",
-            image=start,
-            request=request_of(context.options, state["prompt"], round, "candidate", None),
-            seconds=0.0,
-            cached=True,
-            given=True,
-            changed=None if context.options.mask is None else 0.0,
-        ),
-    )
-    return start
-
-
 def within_mask(redrawn: GenerationOverrides, round_context: RoundContext) -> GenerationOverrides:
     """``redrawn`` kept to the mask of the run, if there is one.
 
@@ -140,7 +112,3 @@ def _read(picture: Image.Image | str | Path | None) -> Image.Image | None:
     if picture is None or isinstance(picture, Image.Image):
         return picture
     return load_image(picture)
-
-
-def _words(size: tuple[int, int]) -> str:
-    return f"{size[0]}×{size[1]}"

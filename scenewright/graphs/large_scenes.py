@@ -16,9 +16,9 @@ from typing import Any, ParamSpec, TypeVar
 
 from scenewright.core.scene import SceneGraph
 
-LARGE = 150
+LARGE_SCENE_ITEMS = 150
 """Objects, attributes and relations beyond which a scene is large."""
-_THREAD = ThreadPoolExecutor(1, thread_name_prefix="large-runs")
+_EXECUTOR = ThreadPoolExecutor(1, thread_name_prefix="large-runs")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,12 +39,14 @@ def size_of_data(scene: object) -> int:
     return len(objects) + attributes + len(scene.get("relations") or ())
 
 
-async def worked_out(size: int, function: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
-    """Return ``function(*args, **more)``, a computation on a scene of this size."""
-    if size <= LARGE:
+async def run_in_worker_if_large(
+    size: int, function: Callable[P, T], *args: P.args, **more: P.kwargs
+) -> T:
+    """Return ``function(*args, **more)``, in the worker thread for a scene of a large ``size``."""
+    if size <= LARGE_SCENE_ITEMS:
         return function(*args, **more)
     call: Any = functools.partial(
         contextvars.copy_context().run, functools.partial(function, *args, **more)
     )
-    found: T = await asyncio.get_running_loop().run_in_executor(_THREAD, call)
+    found: T = await asyncio.get_running_loop().run_in_executor(_EXECUTOR, call)
     return found

@@ -14,6 +14,8 @@ from typing import Any, Self
 from scenewright.config.options import Asking
 from scenewright.core.facts import Fact
 from scenewright.core.formats import dump_scene
+from scenewright.core.ports.backend import ImageBackend
+from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.judge import JudgeCaps
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import (
@@ -28,12 +30,9 @@ from scenewright.graphs.events import (
     Selected,
     ToolCalled,
 )
-from scenewright.graphs.run_status import totals_of
-from scenewright.graphs.state import CheckContext
+from scenewright.graphs.record import totals_of
+from scenewright.graphs.state import RefineContext
 from scenewright.providers.usage import ExpectedUsage
-
-_PICTURE = 1024
-"""Side in pixels of a picture whose model does not tell it before it is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ def expected_of(
 
 
 def limit_reached(
-    context: Any,
+    context: RefineContext,
     scene: SceneGraph,
     images: int = 0,
     looks: int = 0,
@@ -108,7 +107,7 @@ def limit_reached(
     that the log has. What the report of the pictures so far may take is set aside. Empty: it fits.
     """
     budget = context.options.budget
-    past = list(context.log.events if events is None else events)
+    past = context.record.events if events is None else list(events)
     spent = totals_of(past)
     if budget.images is not None and spent["images"] + images > budget.images:
         more = f", {images} more are wanted" if images > 1 else ""
@@ -125,7 +124,7 @@ def limit_reached(
 
 
 def unaffordable(
-    context: Any, scene: SceneGraph, images: int, looks: int, past: Sequence[Event]
+    context: RefineContext, scene: SceneGraph, images: int, looks: int, past: Sequence[Event]
 ) -> str:
     """Return as :func:`limit_reached`, of dollars and tokens alone."""
     budget = context.options.budget
@@ -164,16 +163,16 @@ class Prices:
     """Candidates that the loop's judges have not seen yet."""
 
     @classmethod
-    def of(cls, context: Any, scene: SceneGraph, past: Sequence[Event]) -> Self:
+    def of(cls, context: RefineContext, scene: SceneGraph, past: Sequence[Event]) -> Self:
         """Return the prices of a run with the events ``past``."""
         facts = context.options.form.facts(scene)
         drawn = [event for event in past if isinstance(event, Generated)]
         seen = {(event.round, event.role) for event in past if isinstance(event, Judged)}
         candidates = {event.round for event in drawn if event.purpose == "candidate"}
         return cls(
-            picture=_expected(context, "backend", scene)
+            picture=_expected_of_image(context.backend, scene)
             | _most(Amount(event.usd) for event in drawn if event.drawn),
-            words=_expected(context, "composer", scene)
+            words=_expected_of_prompt(context.composer, scene)
             | _most(_amount(event) for event in past if isinstance(event, Composed)),
             look=_judged(context, "loop", facts, past),
             turn=_most(_amount(event) for event in past if isinstance(event, ToolCalled)),
@@ -195,11 +194,10 @@ class Prices:
 
 
 def _judged(
-    context: CheckContext, role: Role, facts: Sequence[Fact], past: Iterable[Event]
+    context: RefineContext, role: Role, facts: Sequence[Fact], past: Iterable[Event]
 ) -> Amount:
     """Return what the judges of ``role`` may take for one picture."""
-    options, backend = context.options, getattr(context, "backend", None)
-    width, height = (_PICTURE, _PICTURE) if backend is None else backend.features.default_size
+    options, (width, height) = context.options, context.backend.features.default_size
     size = (options.width or width, options.height or height)
     asked = [expected_of(one, size, facts, options.asking) for one in context.judges(role)]
     before: dict[int, Amount] = {}
@@ -212,17 +210,18 @@ def _judged(
     return sum((_of(one) for one in asked), Amount()) | _most(before.values())
 
 
-def _expected(context: Any, name: str, scene: SceneGraph) -> Amount:
-    """Return what the model ``name`` of ``context`` expects of a picture, or of its prompt."""
-    model: Any = getattr(context, name, None)
-    expected = getattr(model, "expected", None)
+def _expected_of_image(backend: ImageBackend, scene: SceneGraph) -> Amount:
+    expected = getattr(backend, "expected", None)
     if expected is None:
         return Amount()
-    if name == "backend":
-        # Tokens of pictures are in no budget.
-        words = scene.sentence or dump_scene(scene.graph, "triplets")
-        return Amount(expected(words, min(2, model.features.references)).usd or 0.0)
-    return _of(expected(scene))
+    # Tokens of images are in no budget.
+    words = scene.sentence or dump_scene(scene.graph, "triplets")
+    return Amount(expected(words, min(2, backend.features.references)).usd or 0.0)
+
+
+def _expected_of_prompt(composer: Composer, scene: SceneGraph) -> Amount:
+    expected = getattr(composer, "expected", None)
+    return Amount() if expected is None else _of(expected(scene))
 
 
 def _of(expected: ExpectedUsage) -> Amount:

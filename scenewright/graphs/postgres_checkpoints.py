@@ -8,29 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
 from weakref import WeakKeyDictionary
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import (
-    ChannelVersions,
-    Checkpoint,
-    CheckpointMetadata,
-    CheckpointTuple,
-)
-
-from scenewright.graphs.checkpoints import (
-    CheckpointFactory,
-    RunPlace,
-    ahead,
-    nested,
-    place_of,
-    waiting,
-    with_event_count,
-)
+from scenewright.graphs.checkpoints import CheckpointFactory, LoopCheckpoints, RunPlace
 from scenewright.graphs.errors import RunError, RunInterrupted
 
 try:
@@ -74,85 +57,20 @@ def postgres_checkpoints(pool: Pool) -> CheckpointFactory:
 
     @asynccontextmanager
     async def opened(
-        folder: RunPlace, told: Callable[[], int]
-    ) -> AsyncIterator[PostgresCheckpoints]:
-        with _clear_errors():
+        folder: RunPlace, event_count: Callable[[], int]
+    ) -> AsyncIterator[LoopCheckpoints]:
+        try:
             await _prepare(pool)
+        except PostgresError as error:
+            raise RunInterrupted(
+                f"the checkpoints in PostgreSQL cannot be used: {error}. Check that the database "
+                "is up and reached, then run the same again: it goes on"
+            ) from error
         place = hashlib.sha256(str(folder.path.resolve()).encode()).hexdigest()[:16]
-        yield PostgresCheckpoints(pool, f"{folder.nonce()}:{place}", told)
+        thread = f"{folder.nonce()}:{place}"
+        yield LoopCheckpoints(AsyncPostgresSaver(pool), event_count, thread, PostgresError)
 
     return opened
-
-
-@contextmanager
-def _clear_errors() -> Iterator[None]:
-    try:
-        yield
-    except PostgresError as error:
-        raise RunInterrupted(
-            f"the checkpoints in PostgreSQL cannot be used: {error}. Check that the database is "
-            "up and reached, then run the same again: it goes on"
-        ) from error
-
-
-class PostgresCheckpoints(AsyncPostgresSaver):
-    """The checkpoints of one run among all that the database keeps.
-
-    A database that fails raises ``RunError``.
-    """
-
-    def __init__(self, pool: Pool, thread: str, told: Callable[[], int]) -> None:
-        """Store the checkpoints of the run that is called ``thread`` among all runs.
-
-        ``told`` gives the number of events that the run's log holds. The tables are there: see
-        :func:`postgres_checkpoints`.
-        """
-        super().__init__(pool)
-        self.thread = thread
-        self.told = told
-
-    async def begun(self, config: RunnableConfig) -> bool:
-        """Whether there is a checkpoint to go on from: see ``LoopCheckpoints``."""
-        newest = await self.aget_tuple(config)
-        if newest is None:
-            return False
-        if not ahead(newest.metadata, self.told()):
-            return True
-        with _clear_errors():
-            await self.adelete_thread(config["configurable"]["thread_id"])
-        return False
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the newest checkpoint, or the one that ``config`` names; none if there is none."""
-        with _clear_errors():
-            return await super().aget_tuple(config)
-
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Keep a checkpoint of the loop itself, with the number of events told so far."""
-        if nested(config):
-            return place_of(config, checkpoint)
-        known = with_event_count(metadata, self.told())
-        with _clear_errors():
-            return await super().aput(config, checkpoint, known, new_versions)
-
-    async def aput_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """Keep what the loop waits for; a task is repeated from the event log."""
-        kept = waiting(writes)
-        if kept and not nested(config):
-            with _clear_errors():
-                await super().aput_writes(config, kept, task_id, task_path)
 
 
 async def _prepare(pool: Pool) -> None:

@@ -20,7 +20,7 @@ from scenewright.agents.panel.panel import Panel, able_judges
 from scenewright.config.options import LoopOptions
 from scenewright.config.profiles import CascadeSpec
 from scenewright.core.errors import ScenewrightError
-from scenewright.core.facts import Fact, FactKind, ScoreCard, Verdict
+from scenewright.core.facts import FactKind
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import ImageBackend, always
 from scenewright.core.ports.composer import Composer
@@ -28,8 +28,9 @@ from scenewright.core.ports.judge import Judge
 from scenewright.core.ports.vision import Detector
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.eventlog import EventLog
-from scenewright.graphs.events import STREAMED, Event, Judged, Retrying, Role
-from scenewright.graphs.large_scenes import size_of_data, worked_out
+from scenewright.graphs.events import STREAMED, Event, Retrying, Role, StopReason
+from scenewright.graphs.large_scenes import run_in_worker_if_large, size_of_data
+from scenewright.graphs.record import LoopRecord
 from scenewright.providers import Answers
 from scenewright.providers.retry import FailedAttempt, listen_for_retries
 
@@ -40,7 +41,7 @@ class DirectorError(ScenewrightError, RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckContext:
-    """What checking an image needs: runtime context of ``graphs/verify.py``."""
+    """Dependencies of judging an image."""
 
     loop_judges: Sequence[Judge]
     """Judges whose verdicts steer the loop."""
@@ -62,7 +63,7 @@ class CheckContext:
     realism_judges: Sequence[Judge] = ()
     """Judges of the loop for realism; none: those of its judges that can tell."""
     realism_report_judges: Sequence[Judge] = ()
-    """Likewise of the report."""
+    """The same for the report."""
     judge_timeout: float | None = None
     """Seconds that one call of a judge may take; None: no limit."""
     nonce: str = ""
@@ -80,8 +81,8 @@ class CheckContext:
         known = {judge.id for judge in stated}
         return (*stated, *(judge for judge in self._real(role) if judge.id not in known))
 
-    def asked(self, role: Role, kind: FactKind) -> Sequence[Judge]:
-        """Those of a role that are asked facts of ``kind``."""
+    def judges_of(self, role: Role, kind: FactKind) -> Sequence[Judge]:
+        """Return the judges of a role that are asked facts of ``kind``."""
         stated = self.loop_judges if role == "loop" else self.report_judges
         if kind == "realism":
             return self._real(role) or able_judges(stated, kind)
@@ -94,25 +95,20 @@ class CheckContext:
         """Return the cascade of a role's judges, if they have one."""
         return self.cascade if role == "loop" else None
 
-    def card(self, round: int, role: Role = "loop") -> ScoreCard:
-        """Return the stored score card of a round's candidate.
-
-        ``LookupError`` if it was not judged.
-        """
-        event = self.log.get(f"r{round}:{role}:judged", Judged)
-        if event is None:
-            raise LookupError(f"no {role} score card of round {round} in the event log")
-        return event.card
+    @property
+    def record(self) -> LoopRecord:
+        """The run so far."""
+        return self.log.record
 
 
 def never() -> bool:
-    """No: nobody wants to look before the run is over."""
+    """Return false: nobody wants to look before the run is over."""
     return False
 
 
 @dataclass(frozen=True, kw_only=True)
 class RefineContext(CheckContext):
-    """What the loop needs besides: runtime context of ``graphs/refine.py``."""
+    """Dependencies of the loop: runtime context of ``graphs/refine.py``."""
 
     backend: ImageBackend
     """What draws."""
@@ -130,44 +126,21 @@ class RefineContext(CheckContext):
 ContextT = TypeVar("ContextT", bound=CheckContext)
 
 
-class Candidate(TypedDict):
-    """One drawn image of the whole scene."""
-
-    round: int
-    """From 0."""
-    image: str
-    """Content hash."""
-
-
 class RefineState(TypedDict, total=False):
-    """State of the loop, as it is checkpointed."""
+    """State of the loop, as it is checkpointed; all else is read from the run's record."""
 
     scene: dict[str, Any]
     """The scene graph as JSON data; the only input. An edit may change it."""
     round: int
     """The round at work, from 0."""
-    prompt: str
-    """The prompt of the whole scene, composed once a scene."""
-    reference: str | None
-    """Content hash of this round's reference image (I1), if it has one."""
-    candidates: list[Candidate]
-    """All candidates so far, oldest first."""
-    best: Candidate
-    """The one that is kept."""
-    stale: int
-    """Rounds since the best candidate was found."""
-    limit_reached: str
-    """Which limit ended it, with its figures; empty: none did."""
-    reason: str
-    """Why the loop stopped; empty while it goes on."""
     edits: int
     """Edits of a person that were taken in."""
-    since: int
-    """First round of the scene as it is now."""
-    limit: int
-    """Round before which the loop stops; until the first edit the options' rounds."""
-    looked: bool
-    """Whether a person has just looked: at least one more picture is drawn then."""
+    reason: StopReason | None
+    """Why the loop stopped; None while it goes on."""
+    limit_reached: str
+    """Which limit ended it, with its figures; empty: none did."""
+    kept_round: int
+    """Round that a director accepted; without it the best candidate is kept."""
 
 
 def round_seed(seed: int, round: int, purpose: str) -> int:
@@ -183,10 +156,10 @@ def round_seed(seed: int, round: int, purpose: str) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-async def scene_of(state: Mapping[str, Any]) -> SceneGraph:
+async def scene_of(state: RefineState) -> SceneGraph:
     """Return the scene in a state, validated away from the event loop if it is large."""
     scene = state["scene"]
-    return await worked_out(size_of_data(scene), read_scene, scene)
+    return await run_in_worker_if_large(size_of_data(scene), read_scene, scene)
 
 
 def read_scene(scene: Mapping[str, Any]) -> SceneGraph:
@@ -200,33 +173,6 @@ def _parse_scene(text: str) -> SceneGraph:
     return SceneGraph.model_validate_json(text)
 
 
-def improves(card: ScoreCard, best: ScoreCard, facts: Sequence[Fact]) -> bool:
-    """Whether a candidate with ``card`` replaces the one with ``best``; a tie keeps the earlier.
-
-    Its rank must be higher, and stay higher over the facts that were scored for ``best`` with
-    its own unscored ones taken as not confirmed: a judge that falls silent on the hard facts
-    must not make an image look better.
-    """
-    if card.rank <= best.rank:
-        return False
-    scored = {verdict.fact_id for verdict in best.verdicts if verdict.state != "unscored"}
-    common = [fact for fact in facts if fact.id in scored]
-    if not common:
-        return True
-    doubted = [
-        Verdict(fact_id=verdict.fact_id, state="no", probability=0.0)
-        if verdict.state == "unscored"
-        else verdict
-        for verdict in card.verdicts
-        if verdict.fact_id in scored
-    ]
-    known = [verdict for verdict in best.verdicts if verdict.fact_id in scored]
-    return (
-        ScoreCard.of(common, doubted, card.alpha).rank
-        > ScoreCard.of(common, known, best.alpha).rank
-    )
-
-
 def emit(runtime: Runtime[ContextT], event: Event) -> None:
     """Store ``event`` and stream it; an event whose key is in the log is neither again."""
     if isinstance(event, STREAMED) or runtime.context.log.append(event):
@@ -234,10 +180,10 @@ def emit(runtime: Runtime[ContextT], event: Event) -> None:
 
 
 @contextmanager
-def retries_told(runtime: Runtime[ContextT], round: int) -> Iterator[None]:
+def emit_retries(runtime: Runtime[ContextT], round: int) -> Iterator[None]:
     """Stream an event for each request of the block that failed and is sent again."""
 
-    def told(attempt: FailedAttempt) -> None:
+    def emit_retry(attempt: FailedAttempt) -> None:
         at = runtime.context.log.now()
         emit(
             runtime,
@@ -253,5 +199,5 @@ def retries_told(runtime: Runtime[ContextT], round: int) -> Iterator[None]:
             ),
         )
 
-    with listen_for_retries(told):
+    with listen_for_retries(emit_retry):
         yield

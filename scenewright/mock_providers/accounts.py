@@ -28,7 +28,7 @@ _LONGEST_SHOWN = 24
 
 LimitKind = Literal["requests", "tokens", "concurrent"]
 Left = tuple[str, int, int]
-"""What is limited, its limit, and what is left of it."""
+"""Name of a limit, the limit, and the rest of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class Refusal:
     limit: LimitKind
     """Which limit."""
     allowed: int
-    """What the limit allows."""
+    """Most that the limit allows."""
     retry_after: float
     """Seconds after which the same request would be let in, if nothing else comes."""
 
 
 def account_name(key: str) -> str:
-    """How the account of an API key is called in reports.
+    """Return the name of an API key's account in reports.
 
     A key of more than 24 characters may be a real one: it is shown by its beginning and the
     first digits of its SHA-256.
@@ -144,7 +144,14 @@ class Account:
         if limit is not None and self._spent() + tokens > limit:
             self._window = deque(kept for kept in self._window if kept is not entry)
             self._over["tokens"] += 1
-            return Refusal("tokens", limit, self._wait_for(tokens, limit, now))
+            # More than the limit by itself never fits.
+            wait, left = self._length, self._spent()
+            for at, spent in self._window:
+                left -= spent
+                if left + tokens <= limit:
+                    wait = min(at + self._length - now, self._length)
+                    break
+            return Refusal("tokens", limit, wait)
         self._counts["tokens_in"] += tokens
         entry[1] += tokens
         return None
@@ -227,15 +234,6 @@ class Account:
         while self._window and self._window[0][0] <= now - self._length:
             self._window.popleft()
 
-    def _wait_for(self, tokens: int, limit: int, now: float) -> float:
-        left = self._spent()
-        for at, spent in self._window:
-            left -= spent
-            if left + tokens <= limit:
-                return min(at + self._length - now, self._length)
-        # More than the limit by itself: it never fits.
-        return self._length
-
 
 def _share(limit: int | None, window: float) -> int | None:
     """Return a limit a minute as one of a window of so many seconds."""
@@ -309,7 +307,7 @@ _REMEMBERED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredReply:
     """A reply that was given."""
 
     body: bytes
@@ -323,7 +321,7 @@ class Kept:
 @dataclass(slots=True)
 class _Entry:
     asked: str
-    kept: Kept | None = None
+    kept: StoredReply | None = None
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -338,7 +336,7 @@ class Replays:
         self._bytes = 0
         self._executed: dict[tuple[str, str], None] = {}
 
-    async def claim(self, account: str, key: str, asked: str) -> Kept | None:
+    async def claim(self, account: str, key: str, asked: str) -> StoredReply | None:
         """Return the reply to the first request of ``key``, which is waited for.
 
         None if this one is it.
@@ -362,7 +360,7 @@ class Replays:
         self._entries[name] = _Entry(asked)
         return None
 
-    def keep(self, account: str, key: str, reply: Kept) -> bool:
+    def keep(self, account: str, key: str, reply: StoredReply) -> bool:
         """Answer all requests of ``key`` with ``reply``; False if it was worked on before."""
         name = account, key
         entry = self._entries[name]

@@ -14,13 +14,12 @@ from scenewright.mock_providers.accounts import Left
 from scenewright.mock_providers.pictures import decode_base64
 from scenewright.mock_providers.problems import Problem, language, whole_seconds
 from scenewright.mock_providers.refusals import Place
-from scenewright.mock_providers.streams import Event, message_events
+from scenewright.mock_providers.streams import Event, message_events, named_events
 from scenewright.mock_providers.turns import Block, Reading, text_part, tool_schema
 from scenewright.mock_providers.wire import (
     ModelReply,
     ModelRequest,
-    Spent,
-    ToolInvocation,
+    TokenCounts,
     Wire,
     as_count,
     as_object,
@@ -67,7 +66,9 @@ class AnthropicMessages(Wire):
         """Tokens of an image: its area / 750."""
         return image_tokens("area-750", *size)
 
-    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> dict[str, Any]:
+    def reply(
+        self, asked: ModelRequest, said: ModelReply, spent: TokenCounts, id: str
+    ) -> dict[str, Any]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         calls = said.named_calls(id)
         content: list[dict[str, Any]] = []
@@ -83,7 +84,12 @@ class AnthropicMessages(Wire):
                     "type": "tool_use",
                     "id": f"toolu_{own_id}",
                     "name": call.name,
-                    "input": _input(call),
+                    # Of a call that was cut off the objects that came whole.
+                    "input": from_json(
+                        call.text[: call.text.rfind("}") + 1] or "{}", allow_partial=True
+                    )
+                    if call.arguments is None
+                    else dict(call.arguments),
                 }
                 for own_id, call in calls
             ]
@@ -108,7 +114,7 @@ class AnthropicMessages(Wire):
 
     def events(self, reply: dict[str, Any], body: Mapping[str, Any]) -> tuple[Event, ...]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
-        return message_events(reply)
+        return named_events(message_events(reply))
 
     def error_event(self, problem: Problem, id: str) -> Event:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
@@ -136,13 +142,6 @@ class AnthropicMessages(Wire):
         if problem is not None and problem.kind == "rate_limited":
             found["retry-after"] = str(whole_seconds(problem.retry_after))
         return found
-
-
-def _input(call: ToolInvocation) -> Any:
-    """Return the arguments of a call; of one that was cut off the objects that came whole."""
-    if call.arguments is not None:
-        return dict(call.arguments)
-    return from_json(call.text[: call.text.rfind("}") + 1] or "{}", allow_partial=True)
 
 
 def _image(reading: Reading, part: Mapping[str, Any], where: str) -> Block:

@@ -26,7 +26,7 @@ from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.sheets import Question
 from scenewright.mock_providers.wire import ModelRequest, ScriptedReply, Turns
 from scenewright.prompts import load_prompt
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel, JudgedPictureParser
 from scenewright.tools.vision.extraction.judged_readers import JudgedRelations
 from scenewright.tools.vision.extraction.pairs import Boxed, nearest_pairs
@@ -66,7 +66,7 @@ async def relations_of(name: str, picture: Picture, objects: Sequence[Boxed]) ->
         return _hashed(name, picture, objects)
     things = [Thing(one.id, Detection(one.name, one.box)) for one in objects]
     try:
-        judge = await asyncio.to_thread(judge_of, f"local:miniature/{name}")
+        judge = await asyncio.to_thread(build_judge, f"local:miniature/{name}")
         image = await asyncio.to_thread(picture.decoded)
         scorer = JudgedRelations(ExtractionPanel([judge]), _WORLD)
         scores = await scorer.score(image, things)
@@ -139,7 +139,7 @@ async def _whole(name: str, picture: Picture) -> SceneGraph:
     if name in INSTANTS:
         raise Problem.invalid("instant names no objects: give their boxes, or ask a judge", "model")
     try:
-        judge = await asyncio.to_thread(judge_of, f"local:miniature/{name}")
+        judge = await asyncio.to_thread(build_judge, f"local:miniature/{name}")
         image = await asyncio.to_thread(picture.decoded)
         return await JudgedPictureParser([judge], _WORDS).parse(image)
     except (JudgeError, SceneError) as error:

@@ -31,13 +31,20 @@ from scenewright.mock_providers.problems import Problem, whole_seconds
 from scenewright.mock_providers.request_input import Finish, Visit, encoded, json_object
 from scenewright.mock_providers.server import MockProviders
 from scenewright.mock_providers.turns import Block, Reading, text_part
-from scenewright.mock_providers.wire import Format, Spent, as_list, as_object, as_text, objects
+from scenewright.mock_providers.wire import (
+    Format,
+    TokenCounts,
+    as_list,
+    as_object,
+    as_text,
+    objects,
+)
 from scenewright.prompts import load_prompt
 
 OUTSIDE = "maybe"
 """Option that no question offers."""
 IMPROBABLE = 1.7
-"""What stands where a probability should."""
+"""Number in place of a probability."""
 _MOST_LETTERED = 26
 _AROUND = 16
 
@@ -51,7 +58,7 @@ class DecisionRequest:
     questions: tuple[Question, ...]
     """The questions, in order; an empty name: it has none."""
     given: Reading
-    """What comes beside them: texts and images, of which the last one is looked at."""
+    """Texts and images beside them; the last image is judged."""
 
     @property
     def characters(self) -> int:
@@ -61,7 +68,7 @@ class DecisionRequest:
 
 @dataclass(frozen=True, slots=True)
 class DecisionAnswer:
-    """What a model says to one question."""
+    """Answer of a model to one question."""
 
     question: Question
     """The question."""
@@ -70,7 +77,7 @@ class DecisionAnswer:
     values: tuple[str, ...] = ()
     """The options that they belong to."""
     confidence: float | None = None
-    """What a fault makes of the confidence; none: the provider's own measure."""
+    """Confidence after a fault; none: the provider's own measure."""
 
     @property
     def likeliest(self) -> int:
@@ -90,9 +97,9 @@ class DecisionReply:
 
     asked: DecisionRequest
     """The request, with the name of the model that answers."""
-    told: tuple[DecisionAnswer, ...]
+    answers: tuple[DecisionAnswer, ...]
     """The answers, in the order in which they are given."""
-    spent: Spent
+    spent: TokenCounts
     """Its tokens."""
     blocked: bool = False
     """The whole request is refused."""
@@ -125,7 +132,7 @@ async def decide(lab: MockProviders, request: Request, form: DecisionFormat) -> 
         given = asked.given
         looks = [await lab.pictures.look(data, given.image_param) for data in given.images]
         of_images = sum(form.image_tokens(look.size, given.low_detail) for look in looks)
-        spent = Spent(character_tokens(asked.characters) + of_images, of_images, 0)
+        spent = TokenCounts(character_tokens(asked.characters) + of_images, of_images, 0)
         visit.charge(spent.tokens_in)
         if not looks:
             raise Problem.image("the request holds no image: the mock server's models look at one")
@@ -137,8 +144,12 @@ async def decide(lab: MockProviders, request: Request, form: DecisionFormat) -> 
             told = bend_answers(
                 await _judged(name, looks[-1], asked.questions), fault, visit.chance
             )
-            content = form.reply(DecisionReply(asked, told, spent))
-            return _broken(encoded(content), fault), 0
+            body = encoded(form.reply(DecisionReply(asked, told, spent)))
+            if fault is Fault.TRUNCATED_JSON:
+                body = body[: len(body) // 2]
+            elif fault is Fault.INVALID_JSON:
+                body = body.replace(b'":', b'" ', 1)
+            return body, 0
 
         return finish
 
@@ -160,7 +171,12 @@ def bend_answers(
     if fault is Fault.NO_PROBABILITY:
         return tuple(replace(one, confidence=IMPROBABLE) for one in found)
     if fault is Fault.OUTSIDE_OPTIONS:
-        return tuple(map(_outside, found))
+        return tuple(
+            replace(one, shares=(IMPROBABLE, 1.0 - IMPROBABLE))
+            if one.question.kind == "yes_no"
+            else replace(one, values=(OUTSIDE, *one.values[1:]))
+            for one in found
+        )
     if fault is Fault.WRONG_NUMBER:
         if chance.number % 2:
             found.pop()
@@ -199,7 +215,14 @@ def question_of_statement(text: str) -> tuple[str, bool]:
 async def _judged(
     name: str, picture: Picture, questions: Sequence[Question]
 ) -> list[DecisionAnswer]:
-    put = [_put(at, question) for at, question in enumerate(questions)]
+    put = []
+    for at, question in enumerate(questions, start=1):
+        if question.kind == "choice":
+            options = {value: value for value in question.values}
+            put.append(sheets.Question(at, restored(question.text), options))
+        else:
+            text, _ = question_of_statement(question.text)
+            put.append(sheets.Question(at, restored(text), sheets.YES_NO))
     small = [one for one in put if len(one.options) <= _MOST_LETTERED]
     large = [one for one in put if len(one.options) > _MOST_LETTERED]
     judged = await judge(name, picture, small) if small else []
@@ -210,14 +233,6 @@ async def _judged(
         DecisionAnswer(question, _shares(question, by_number[at + 1]), question.values)
         for at, question in enumerate(questions)
     ]
-
-
-def _put(at: int, question: Question) -> sheets.Question:
-    if question.kind == "choice":
-        text = restored(question.text)
-        return sheets.Question(at + 1, text, {value: value for value in question.values})
-    text, _ = question_of_statement(question.text)
-    return sheets.Question(at + 1, restored(text), sheets.YES_NO)
 
 
 def _shares(question: Question, judged: sheets.Judged) -> tuple[float, ...]:
@@ -234,18 +249,6 @@ def _shares(question: Question, judged: sheets.Judged) -> tuple[float, ...]:
     return tuple(
         math.comb(steps, at) * yes**at * (1.0 - yes) ** (steps - at) for at in range(steps + 1)
     )
-
-
-def _outside(told: DecisionAnswer) -> DecisionAnswer:
-    if told.question.kind == "yes_no":
-        return replace(told, shares=(IMPROBABLE, 1.0 - IMPROBABLE))
-    return replace(told, values=(OUTSIDE, *told.values[1:]))
-
-
-def _broken(body: bytes, fault: Fault | None) -> bytes:
-    if fault is Fault.TRUNCATED_JSON:
-        return body[: len(body) // 2]
-    return body.replace(b'":', b'" ', 1) if fault is Fault.INVALID_JSON else body
 
 
 MOST_OPTIONS = 255
@@ -363,7 +366,7 @@ class OpenAIDecisions(DecisionFormat, OpenAIFormat):
         """
         return {
             "model": made.asked.model,
-            "answers": [_openai_answer(told) for told in made.told],
+            "answers": [_openai_answer(told) for told in made.answers],
             "usage": usage(made.spent),
         }
 
@@ -422,7 +425,7 @@ def _openai_answer(told: DecisionAnswer) -> dict[str, Any]:
 
 
 def _peak(shares: tuple[float, ...]) -> float:
-    """How far from evenly spread: 1 minus the entropy's share of its most."""
+    """Return the distance from an even spread: 1 minus the entropy's share of its most."""
     entropy = -math.fsum(share * math.log(share) for share in shares if share > 0.0)
     return round(1.0 - entropy / math.log(len(shares)), _OPENAI_DIGITS)
 
@@ -442,7 +445,15 @@ class GeminiDecisions(DecisionFormat, GeminiFormat):
         reading, given = Reading(_GEMINI_PARTS), body.get("input")
         parts = [given] if isinstance(given, dict) else given
         reading.blocks(parts if isinstance(parts, str) else as_list(parts, "input"), "input")
-        questions = _checked(questions_of(body, GEMINI_MOST_QUESTIONS, "true_description"))
+        questions = questions_of(body, GEMINI_MOST_QUESTIONS, "true_description")
+        for one in questions:
+            place = f"questions[{one.name}]"
+            if not one.name or one.name != one.name.strip() or not one.name.isprintable():
+                raise Problem.invalid(
+                    f"{place}: an identifier without outer spaces and controls", place
+                )
+            if one.kind == "score" and not all(level for _, level in one.options):
+                raise Problem.invalid(f"{place}.criteria: describe every level", place)
         model = as_text(body.get("model"), "model").removeprefix("models/")
         return DecisionRequest(model, questions, reading)
 
@@ -464,10 +475,14 @@ class GeminiDecisions(DecisionFormat, GeminiFormat):
         }
         if made.blocked:
             return {"prompt_feedback": {"block_reason": "image_safety"}, "usage": told_usage}
-        answers = answers_of(made.told, _GEMINI_DIGITS, max)
-        for told in made.told:
+        answers = answers_of(made.answers, _GEMINI_DIGITS, max)
+        for told in made.answers:
             if told.question.kind == "yes_no" and told.shares is not None:
-                answers[told.question.name] = _noul(told)
+                noul = told.shares[0]
+                if 0.0 <= noul <= 1.0:
+                    noul = round(min(1.0 - CLIP, max(CLIP, noul)), _GEMINI_DIGITS)
+                sure = max(noul, 1.0 - noul) if told.confidence is None else told.confidence
+                answers[told.question.name] = {"type": "noul", "noul": noul, "confidence": sure}
         return {"answers": answers, "usage": told_usage}
 
 
@@ -479,28 +494,6 @@ def _gemini_image(reading: Reading, part: Mapping[str, Any], where: str) -> Bloc
 
 
 _GEMINI_PARTS = {"text": text_part, "image": _gemini_image}
-
-
-def _checked(questions: tuple[Question, ...]) -> tuple[Question, ...]:
-    """``questions``, with names and levels that are within Gemini's own rules."""
-    for one in questions:
-        place = f"questions[{one.name}]"
-        if not one.name or one.name != one.name.strip() or not one.name.isprintable():
-            raise Problem.invalid(
-                f"{place}: an identifier without outer spaces and controls", place
-            )
-        if one.kind == "score" and not all(level for _, level in one.options):
-            raise Problem.invalid(f"{place}.criteria: describe every level", place)
-    return questions
-
-
-def _noul(told: DecisionAnswer) -> dict[str, Any]:
-    """Return the answer to a yes/no question, clipped and with its confidence."""
-    noul = (told.shares or (0.0,))[0]
-    if 0.0 <= noul <= 1.0:
-        noul = round(min(1.0 - CLIP, max(CLIP, noul)), _GEMINI_DIGITS)
-    sure = max(noul, 1.0 - noul) if told.confidence is None else told.confidence
-    return {"type": "noul", "noul": noul, "confidence": sure}
 
 
 SYSTEMONE_MOST_QUESTIONS = 128
@@ -537,7 +530,7 @@ class SystemOne(DecisionFormat):
         """
         if made.blocked:
             return Problem.invalid("the content was refused by the safety filter", "state")
-        answers = answers_of(made.told, _SYSTEMONE_DIGITS, _sure)
+        answers = answers_of(made.answers, _SYSTEMONE_DIGITS, _margin)
         spent = {"input_tokens": made.spent.tokens_in, "output_tokens": 0}
         body = {"model": made.asked.model, "answers": answers, "usage": spent}
         if self.wrapped:
@@ -587,7 +580,7 @@ def _picture(given: object, place: str) -> bytes:
     return decode_base64(given, place)
 
 
-def _sure(shares: Sequence[float]) -> float:
-    """How far the likeliest option is above an even share."""
+def _margin(shares: Sequence[float]) -> float:
+    """Return the share of the likeliest option above an even one."""
     even = 1.0 / len(shares)
     return max(0.0, (max(shares) - even) / (1.0 - even))

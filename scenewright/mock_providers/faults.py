@@ -1,4 +1,4 @@
-"""What can go wrong on demand, and which request it happens to: faults, quirks and swaps.
+"""Faults, quirks and swaps: failures on demand, and the requests that meet them.
 
 A fault befalls some requests. A quirk is how a server that speaks OpenAI's format and is not
 OpenAI's always is, as llama.cpp showed them, for all accounts or for one. A swap exchanges a model
@@ -166,7 +166,7 @@ class FaultPlan:
         check_shares(shares if account is None else {**self._shares[None], **shares})
         self._shares[account] = shares
 
-    def order(self, kind: Fault, count: int, account: str | None = None) -> None:
+    def schedule(self, kind: Fault, count: int, account: str | None = None) -> None:
         """Let the next ``count`` requests (of one account) meet ``kind``; orders wait in line."""
         if not 1 <= count <= MOST_NEXT:
             raise MockError(f"next {count}: order 1 to {MOST_NEXT} requests")
@@ -219,7 +219,7 @@ class Quirks:
         self._given = frozenset(quirks)
         self.clear()
 
-    def order(self, quirk: Quirk, account: str | None = None) -> None:
+    def add(self, quirk: Quirk, account: str | None = None) -> None:
         """Have every account, or one, meet ``quirk`` from now on."""
         self._own[account] = self._own.get(account, frozenset()) | {quirk}
 
@@ -272,7 +272,7 @@ class Swaps:
         self._given = tuple(swaps)
         self.clear()
 
-    def order(self, swap: Swap) -> None:
+    def add(self, swap: Swap) -> None:
         """Exchange a model; an earlier order for it ends."""
         self._swaps[swap.model] = swap
         self._met[swap.model] = 0
@@ -282,7 +282,7 @@ class Swaps:
         self._swaps: dict[str, Swap] = {}
         self._met: dict[str, int] = {}
         for swap in self._given:
-            self.order(swap)
+            self.add(swap)
 
     def answering(self, asked: AskedT, name: str) -> tuple[AskedT, str]:
         """Count a request for the model ``name``.

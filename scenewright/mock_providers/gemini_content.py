@@ -25,8 +25,8 @@ from scenewright.mock_providers.wire import (
     Format,
     ModelReply,
     ModelRequest,
-    Spent,
     Token,
+    TokenCounts,
     ToolInvocation,
     Wire,
     as_count,
@@ -67,7 +67,7 @@ def parsed_content(body: dict[str, Any]) -> ContentRequest:
 
 
 class GeminiFormat(Format):
-    """What all formats of Gemini share."""
+    """Base of all formats of Gemini."""
 
     def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
         """Tokens of an image: 258 a tile, whatever the media resolution."""
@@ -141,7 +141,7 @@ class GeminiContent(GeminiFormat, Wire):
             max_tokens=as_count(config.max_output_tokens, "maxOutputTokens", 1),
         )
 
-    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> Any:
+    def reply(self, asked: ModelRequest, said: ModelReply, spent: TokenCounts, id: str) -> Any:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         if said.finish == "refusal":
             blocked = replace(spent, tokens_out=0)
@@ -179,7 +179,7 @@ def content_reply(
     candidate: dict[str, Any] | None,
     model: str,
     id: str,
-    spent: Spent,
+    spent: TokenCounts,
     details: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Return the body of a response; without a candidate the prompt is blocked.

@@ -12,7 +12,7 @@ import base64
 import io
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -48,7 +48,7 @@ from scenewright.mock_providers.refusals import Place
 from scenewright.mock_providers.request_input import Events, Finish, Visit, json_object
 from scenewright.mock_providers.server import MockProviders
 from scenewright.mock_providers.streams import Event
-from scenewright.mock_providers.wire import Format, Spent, as_text
+from scenewright.mock_providers.wire import Format, TokenCounts, as_text
 
 
 def parts_of(body: bytes, content_type: str) -> list[tuple[str, bytes]]:
@@ -89,7 +89,7 @@ class ImageForm(Format):
     """One provider's format of requests for pictures and their answers."""
 
     place: Place
-    """Where the table of refusals has it."""
+    """Place in the table of refusals."""
 
     @abstractmethod
     def read(self, visit: Visit, model: str) -> Wanted:
@@ -103,17 +103,17 @@ class ImageForm(Format):
         """Tokens of a picture of ``size`` by the provider's published rule."""
 
     @abstractmethod
-    def reply(self, wanted: Wanted, files: list[bytes], spent: Spent, id: str) -> Any:
+    def reply(self, wanted: Wanted, files: list[bytes], spent: TokenCounts, id: str) -> Any:
         """Return the body of a response; ``id`` is 24 hexadecimal digits."""
 
     @abstractmethod
     def stream(
-        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: Spent
+        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: TokenCounts
     ) -> tuple[Event, ...]:
         """Return type and data of the events of a stream; ``shown``: its partial images."""
 
     @abstractmethod
-    def refused(self, wanted: Wanted, spent: Spent, id: str) -> Any:
+    def refused(self, wanted: Wanted, spent: TokenCounts, id: str) -> Any:
         """Return the body of a response that declines, or a ``Problem``."""
 
 
@@ -135,7 +135,7 @@ async def draw(lab: MockProviders, request: Request, form: ImageForm, model: str
         width, height = wanted.size or (OWN_SIDE, OWN_SIDE)
         of_images = sum(form.image_tokens(look.size, False) for look in looks)
         squares = -(-width // _PATCH) * -(-height // _PATCH)
-        spent = Spent(text_tokens(wanted.prompt) + of_images, of_images, squares)
+        spent = TokenCounts(text_tokens(wanted.prompt) + of_images, of_images, squares)
         visit.charge(spent.tokens_in)
 
         async def finish(fault: Fault | None) -> tuple[Any, int]:
@@ -174,7 +174,7 @@ _BROKEN: dict[Fault | None, Callable[[bytes], list[bytes]]] = {
     Fault.OUTSIDE_OPTIONS: lambda _: [b"<html>no picture</html>"],
     Fault.WRONG_NUMBER: lambda file: [file, file],
 }
-"""What becomes of a picture's file by each fault that an answer of its form can hold."""
+"""Files after each fault that an answer of this form can hold."""
 
 
 MOST_CHARACTERS = 32_000
@@ -214,9 +214,40 @@ class OpenAIImages(OpenAIFormat, ImageForm):
                 raise Problem.image("image: give at least one", "image")
         else:
             fields = json_object(visit.body)
-        return self._wanted(fields, tuple(pictures), mask)
+        partial = str(fields.get("partial_images") or 0)
+        if partial not in ("0", "1", "2", "3"):
+            raise Problem.invalid("partial_images: use a number from 0 to 3", "partial_images")
+        if fields.get("complexity") not in (None, *COMPLEXITIES):
+            raise Problem.invalid(f"complexity: use one of {', '.join(COMPLEXITIES)}", "complexity")
+        if str(fields.get("n") or 1) != "1":
+            raise Problem.invalid("n: the mock server draws one image a request", "n")
+        prompt = as_text(fields.get("prompt"), "prompt")
+        if not prompt.strip() or len(prompt) > MOST_CHARACTERS:
+            raise Problem.invalid(f"prompt: give 1 to {MOST_CHARACTERS} characters", "prompt")
+        size, named = None, fields.get("size")
+        if named not in (None, "auto"):
+            found = _SIZE.fullmatch(named) if isinstance(named, str) else None
+            size = (int(found[1]), int(found[2])) if found else (0, 0)
+            if not all(_LEAST_SIDE <= side <= MAX_SIDE for side in size):
+                raise Problem.invalid(
+                    f"size: use auto or WIDTHxHEIGHT with sides of {_LEAST_SIDE} to {MAX_SIDE}",
+                    "size",
+                )
+        quality = fields.get("quality") or "auto"
+        if quality not in STEPS:
+            raise Problem.invalid(f"quality: use one of {', '.join(STEPS)}", "quality")
+        return Wanted(
+            model=as_text(fields.get("model"), "model"),
+            prompt=prompt,
+            size=size,
+            quality=quality,
+            pictures=tuple(pictures),
+            mask=mask,
+            partial_images=int(partial) if fields.get("stream") in (True, "true") else None,
+            fields=fields,
+        )
 
-    def reply(self, wanted: Wanted, files: list[bytes], spent: Spent, id: str) -> Any:
+    def reply(self, wanted: Wanted, files: list[bytes], spent: TokenCounts, id: str) -> Any:
         """See :class:`~scenewright.mock_providers.image_wires.ImageForm`."""
         details = {"image_tokens": spent.tokens_out, "text_tokens": 0}
         return {
@@ -229,7 +260,7 @@ class OpenAIImages(OpenAIFormat, ImageForm):
         }
 
     def stream(
-        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: Spent
+        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: TokenCounts
     ) -> tuple[Event, ...]:
         """See :class:`~scenewright.mock_providers.image_wires.ImageForm`."""
         kind = "image_edit" if self._edits else "image_generation"
@@ -248,7 +279,7 @@ class OpenAIImages(OpenAIFormat, ImageForm):
         sent += [about | ended | _file(file) for file in files]
         return tuple((event["type"], event) for event in sent)
 
-    def refused(self, wanted: Wanted, spent: Spent, id: str) -> Any:
+    def refused(self, wanted: Wanted, spent: TokenCounts, id: str) -> Any:
         """Return an error 400, as OpenAI's moderation gives it."""
         return Problem("invalid", 400, POLICY, param=_REFUSED)
 
@@ -260,33 +291,6 @@ class OpenAIImages(OpenAIFormat, ImageForm):
                 "type": "image_generation_user_error", "code": _REFUSED, "param": None
             }  # fmt: skip
         return found
-
-    def _wanted(
-        self, fields: Mapping[str, Any], pictures: tuple[bytes, ...], mask: bytes | None
-    ) -> Wanted:
-        partial = str(fields.get("partial_images") or 0)
-        if partial not in ("0", "1", "2", "3"):
-            raise Problem.invalid("partial_images: use a number from 0 to 3", "partial_images")
-        if fields.get("complexity") not in (None, *COMPLEXITIES):
-            raise Problem.invalid(f"complexity: use one of {', '.join(COMPLEXITIES)}", "complexity")
-        if str(fields.get("n") or 1) != "1":
-            raise Problem.invalid("n: the mock server draws one image a request", "n")
-        prompt = as_text(fields.get("prompt"), "prompt")
-        if not prompt.strip() or len(prompt) > MOST_CHARACTERS:
-            raise Problem.invalid(f"prompt: give 1 to {MOST_CHARACTERS} characters", "prompt")
-        quality = fields.get("quality") or "auto"
-        if quality not in STEPS:
-            raise Problem.invalid(f"quality: use one of {', '.join(STEPS)}", "quality")
-        return Wanted(
-            model=as_text(fields.get("model"), "model"),
-            prompt=prompt,
-            size=_openai_size(fields.get("size")),
-            quality=quality,
-            pictures=pictures,
-            mask=mask,
-            partial_images=int(partial) if fields.get("stream") in (True, "true") else None,
-            fields=fields,
-        )
 
 
 def _base64(file: bytes) -> str:
@@ -301,7 +305,7 @@ def _size_name(wanted: Wanted) -> str:
     return "x".join(map(str, wanted.size)) if wanted.size else "auto"
 
 
-def _openai_usage(spent: Spent) -> dict[str, Any]:
+def _openai_usage(spent: TokenCounts) -> dict[str, Any]:
     text = spent.tokens_in - spent.image_tokens
     return {
         "input_tokens": spent.tokens_in,
@@ -309,18 +313,6 @@ def _openai_usage(spent: Spent) -> dict[str, Any]:
         "output_tokens": spent.tokens_out,
         "total_tokens": spent.tokens_in + spent.tokens_out,
     }
-
-
-def _openai_size(given: object) -> tuple[int, int] | None:
-    if given in (None, "auto"):
-        return None
-    found = _SIZE.fullmatch(given) if isinstance(given, str) else None
-    size = (int(found[1]), int(found[2])) if found else (0, 0)
-    if not all(_LEAST_SIDE <= side <= MAX_SIDE for side in size):
-        raise Problem.invalid(
-            f"size: use auto or WIDTHxHEIGHT with sides of {_LEAST_SIDE} to {MAX_SIDE}", "size"
-        )
-    return size
 
 
 SHAPES = {
@@ -354,38 +346,34 @@ class GeminiImages(GeminiFormat, ImageForm):
             raise Problem.invalid("contents: the request holds no text", "contents")
         if types.Modality.IMAGE not in (config.response_modalities or [types.Modality.IMAGE]):
             raise Problem.invalid("the model draws: ask for the modality IMAGE", "contents")
-        size = _gemini_size(config.image_config)
+        wanted = config.image_config
+        ratio, resolution = wanted.aspect_ratio or "1:1", wanted.image_size or "1K"
+        if ratio not in SHAPES or resolution not in RESOLUTIONS:
+            raise Problem.invalid(
+                f"imageConfig: use an aspectRatio of {', '.join(SHAPES)} and an imageSize of "
+                f"{', '.join(RESOLUTIONS)}",
+                "generationConfig.imageConfig",
+            )
+        width, height = (side * RESOLUTIONS[resolution] for side in SHAPES[ratio])
+        size = width, height
         return Wanted(model, asked.text, size, pictures=asked.images, fields=body)
 
-    def reply(self, wanted: Wanted, files: list[bytes], spent: Spent, id: str) -> Any:
+    def reply(self, wanted: Wanted, files: list[bytes], spent: TokenCounts, id: str) -> Any:
         """One candidate with a part for each picture; without one it says that there is none."""
-        parts = [{"inlineData": {"data": _base64(file), "mimeType": _kind(file)}} for file in files]
+        parts = []
+        for file in files:
+            kind = "image/png" if file.startswith(b"\x89PNG") else "text/html"
+            parts.append({"inlineData": {"data": _base64(file), "mimeType": kind}})
         candidate = content_candidate(parts) | {"finishReason": "STOP" if parts else "NO_IMAGE"}
         drawn = [{"modality": "IMAGE", "tokenCount": spent.tokens_out}]
         return content_reply(candidate, wanted.model, id, spent, drawn)
 
     def stream(
-        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: Spent
+        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: TokenCounts
     ) -> tuple[Event, ...]:
         """Raise ``Problem``: Gemini's image models show no partial images."""
         raise Problem.invalid("the mock server does not stream Gemini's pictures")
 
-    def refused(self, wanted: Wanted, spent: Spent, id: str) -> Any:
+    def refused(self, wanted: Wanted, spent: TokenCounts, id: str) -> Any:
         """Return a response whose prompt is blocked."""
         return content_reply(None, wanted.model, id, replace(spent, tokens_out=0))
-
-
-def _kind(file: bytes) -> str:
-    return "image/png" if file.startswith(b"\x89PNG") else "text/html"
-
-
-def _gemini_size(wanted: types.ImageConfig) -> tuple[int, int]:
-    ratio, resolution = wanted.aspect_ratio or "1:1", wanted.image_size or "1K"
-    if ratio not in SHAPES or resolution not in RESOLUTIONS:
-        raise Problem.invalid(
-            f"imageConfig: use an aspectRatio of {', '.join(SHAPES)} and an imageSize of "
-            f"{', '.join(RESOLUTIONS)}",
-            "generationConfig.imageConfig",
-        )
-    width, height = SHAPES[ratio]
-    return width * RESOLUTIONS[resolution], height * RESOLUTIONS[resolution]

@@ -35,7 +35,7 @@ from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.refusals import table
 from scenewright.mock_providers.scripts import ABOUT, PREFIX
 from scenewright.mock_providers.sheets import YES_NO, Judged, Question
-from scenewright.runs.model_factory.profiles import backend_of, judge_of
+from scenewright.runs.model_factory.profiles import backend_of, build_judge
 
 INSTANT = "instant"
 _ALIKE = 0.1
@@ -141,7 +141,7 @@ async def judge(name: str, picture: Picture, questions: Sequence[Question]) -> l
         told = zip(questions, numbers, replies, strict=True)
         return [_counted(one, some) if apart else some[0] for one, apart, some in told]
     try:
-        found = await asyncio.to_thread(judge_of, f"local:miniature/{name}")
+        found = await asyncio.to_thread(build_judge, f"local:miniature/{name}")
         image = await asyncio.to_thread(picture.decoded)
         known = [question for question in questions if _knows(found, question)]
         facts = [_fact(question, next(iter(question.options.values()))) for question in known]
@@ -297,7 +297,7 @@ class Wanted:
     model: str
     """The model's name as given."""
     prompt: str
-    """What it shows."""
+    """Description of the picture."""
     size: tuple[int, int] | None = None
     """(width, height) in pixels; none: the model's own."""
     quality: str = "auto"

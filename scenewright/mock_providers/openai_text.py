@@ -17,15 +17,15 @@ from scenewright.mock_providers.accounts import Left
 from scenewright.mock_providers.pictures import from_data_url
 from scenewright.mock_providers.problems import Problem, language, whole_seconds
 from scenewright.mock_providers.refusals import Place
-from scenewright.mock_providers.streams import Event, chat_events, response_events
-from scenewright.mock_providers.turns import Block, Reading, text_part, tool_schema
+from scenewright.mock_providers.streams import Event, chat_events, named_events, response_events
+from scenewright.mock_providers.turns import Block, PartReaders, Reading, text_part, tool_schema
 from scenewright.mock_providers.wire import (
     MAX_ALTERNATIVES,
     Format,
     ModelReply,
     ModelRequest,
-    Spent,
     Token,
+    TokenCounts,
     Wire,
     as_count,
     as_object,
@@ -34,11 +34,11 @@ from scenewright.mock_providers.wire import (
 from scenewright.providers.clients.base import Tools
 
 LEAST_LOGPROB = -9999.0
-"""What stands for a probability of 0."""
+"""Log-probability in place of that of 0."""
 
 
 class OpenAIFormat(Format):
-    """What all formats of OpenAI share."""
+    """Base of all formats of OpenAI."""
 
     def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
         """Tokens of an image for gpt-4o; in low detail 85 whatever its size."""
@@ -64,7 +64,7 @@ class OpenAIFormat(Format):
         return found
 
 
-def usage(spent: Spent) -> dict[str, Any]:
+def usage(spent: TokenCounts) -> dict[str, Any]:
     """Return the tokens of a reply, as responses and decisions tell them."""
     return {
         "input_tokens": spent.tokens_in,
@@ -104,14 +104,10 @@ def _image(reading: Reading, part: Mapping[str, Any], where: str) -> Block:
     return reading.picture(data, param, low_detail=whole.get("detail") == "low")
 
 
-def _refusal(reading: Reading, part: Mapping[str, Any], where: str) -> Block:
-    return reading.words(part.get("refusal"), f"{where}.refusal")
-
-
-_PARTS = {
+_PARTS: PartReaders = {
     **dict.fromkeys(("text", "input_text", "output_text"), text_part),
     **dict.fromkeys(("image_url", "input_image"), _image),
-    "refusal": _refusal,
+    "refusal": lambda reading, part, where: reading.words(part.get("refusal"), f"{where}.refusal"),
 }
 
 
@@ -155,7 +151,13 @@ class OpenAIChat(OpenAIFormat, Wire):
                     id = message.get("tool_call_id")
                     reading.answer(id, blocks, f"{place}.tool_call_id")
                 case "assistant":
-                    reading.model(blocks, _called(reading, message, place))
+                    calls = []
+                    listed = objects(message.get("tool_calls") or [], f"{place}.tool_calls")
+                    for where, call in listed:
+                        function = as_object(call.get("function"), f"{where}.function")
+                        name, arguments = function.get("name"), function.get("arguments")
+                        calls.append(reading.call(call.get("id"), name, arguments, where))
+                    reading.model(blocks, calls)
                 case role:
                     raise Problem.invalid(f"{place}.role: unknown role {role!r}", f"{place}.role")
         tools, wish = _tools(body, "function"), body.get("response_format")
@@ -186,7 +188,9 @@ class OpenAIChat(OpenAIFormat, Wire):
             max_tokens=as_count(limit, "max_tokens", 1),
         )
 
-    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> dict[str, Any]:
+    def reply(
+        self, asked: ModelRequest, said: ModelReply, spent: TokenCounts, id: str
+    ) -> dict[str, Any]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         calls, refused = said.named_calls(id), said.finish == "refusal"
         message: dict[str, Any] = {
@@ -244,15 +248,6 @@ class OpenAIChat(OpenAIFormat, Wire):
         return chat_events(reply, usage=options.get("include_usage") is True)
 
 
-def _called(reading: Reading, message: dict[str, Any], place: str) -> list[ToolCall]:
-    calls = []
-    for where, call in objects(message.get("tool_calls") or [], f"{place}.tool_calls"):
-        function = as_object(call.get("function"), f"{where}.function")
-        name, arguments = function.get("name"), function.get("arguments")
-        calls.append(reading.call(call.get("id"), name, arguments, where))
-    return calls
-
-
 _WITH_LOGPROBS = "message.output_text.logprobs"
 
 
@@ -283,7 +278,9 @@ class OpenAIResponses(OpenAIFormat, Wire):
             max_tokens=as_count(body.get("max_output_tokens"), "max_output_tokens", 1),
         )
 
-    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> dict[str, Any]:
+    def reply(
+        self, asked: ModelRequest, said: ModelReply, spent: TokenCounts, id: str
+    ) -> dict[str, Any]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         cut = said.finish == "length"
         return {
@@ -307,7 +304,8 @@ class OpenAIResponses(OpenAIFormat, Wire):
 
     def events(self, reply: dict[str, Any], body: Mapping[str, Any]) -> tuple[Event, ...]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
-        return response_events(reply)
+        numbered = enumerate(response_events(reply))
+        return named_events({**event, "sequence_number": number} for number, event in numbered)
 
     def error_event(self, problem: Problem, id: str) -> Event:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""

@@ -1,4 +1,4 @@
-"""What the mock server has to say when it cannot answer; each provider says it in its own form.
+"""Errors of the mock server, in the form of each provider.
 
 The providers' words are in ``problems.toml``.
 """
@@ -63,7 +63,7 @@ class Problem(Exception):
 
 
 class Words(BaseModel):
-    """How a provider tells a kind of problem."""
+    """A provider's words for a kind of problem."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""What the providers refuse, from ``refusals.toml``: models, efforts and parameters.
+"""Refusals of the providers, from ``refusals.toml``: models, efforts and parameters.
 
 Only models of the providers are checked; those of the mock itself take everything. The table names
 its sources and knows nothing of the facts by which the package's clients ask.
@@ -54,7 +54,7 @@ class Effort(_Row):
     accepts: tuple[str, ...]
     """None: the models do not reason."""
     not_in_chat: tuple[str, ...] = ()
-    """Those that only the Responses API takes."""
+    """Efforts that only the Responses API takes."""
     default: str
 
 

@@ -1,4 +1,4 @@
-"""What a request brings with it: its body, its API key, its connection.
+"""Parts of a request: its body, its API key, its connection.
 
 And its visit, once it is let in.
 
@@ -46,9 +46,9 @@ class Events:
     fault: Fault | None = None
     """A fault of streams."""
     error: Event = ("", None)
-    """What the fault ``stream_error`` sends."""
+    """Event of the fault ``stream_error``."""
     middle: int = 1
-    """How many events come before the faults in the middle."""
+    """Number of events before the faults in the middle."""
 
     def encoded(self) -> tuple[bytes, ...]:
         """Return the events as they are sent."""
@@ -180,13 +180,13 @@ class Visit:
     body: bytes | None
     """Its body; none if that is too large."""
     account: Account
-    """Whose it is."""
+    """Its sender's account."""
     entry: list[float]
     """Its place in the account's window."""
     received: float
     """When its body was there, by the monotonic clock."""
     chance: Chance
-    """What is random about it."""
+    """Everything random about it."""
 
     def charge(self, tokens: int) -> None:
         """Count its input tokens; raises ``Problem`` if they are over the account's limit."""

@@ -177,10 +177,10 @@ def annotator(turns: Turns) -> ScriptedReply:
 
 
 def mirror(turns: Turns) -> ScriptedReply:
-    """Tells as JSON what it was sent: messages, sizes of pictures, tools, the choice of them."""
+    """Return as JSON what was sent: messages, sizes of pictures, tools, the choice of them."""
     tools = turns.tools
     told = {
-        "messages": [_told(message) for message in turns.messages],
+        "messages": [_message_summary(message) for message in turns.messages],
         "tools": [function["name"] for function in tools.functions],
         "choice": tools.choice,
         "parallel": tools.parallel,
@@ -288,7 +288,7 @@ def _read_out(value: Any) -> str:
     return f"{'an' if phrase[:1].lower() in 'aeiou' else 'a'} {phrase}"
 
 
-def _told(message: BaseMessage) -> dict[str, Any]:
+def _message_summary(message: BaseMessage) -> dict[str, Any]:
     blocks: list[Any] = message.content if isinstance(message.content, list) else []
     told: dict[str, Any] = {"role": message.type, "text": str(message.text)}
     pictures = [b64decode(block["base64"]) for block in blocks if block["type"] == "image"]

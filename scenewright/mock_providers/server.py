@@ -15,7 +15,13 @@ from typing import Any
 from fastapi import Request, Response
 
 from scenewright.agents.judges.pictures import CHARACTERS_A_TOKEN, character_tokens
-from scenewright.mock_providers.accounts import Account, Kept, Replays, RequestLog, account_name
+from scenewright.mock_providers.accounts import (
+    Account,
+    Replays,
+    RequestLog,
+    StoredReply,
+    account_name,
+)
 from scenewright.mock_providers.faults import Chance, Fault, FaultPlan, Quirk, Quirks, Swaps
 from scenewright.mock_providers.models import Seeds, bare_name, is_own, is_script, judge, judge_pair
 from scenewright.mock_providers.pictures import Picture, Pictures
@@ -57,8 +63,8 @@ from scenewright.mock_providers.wire import (
     Format,
     ModelReply,
     ModelRequest,
-    Spent,
     Token,
+    TokenCounts,
     Wire,
 )
 from scenewright.providers.clients.base import Tools
@@ -185,7 +191,9 @@ class MockProviders:
                     )
                     said = render_answer(judged, sheet, asked, fault, visit.chance)
                 said = apply_reply_quirks(said, asked, quirks)
-                spent = Spent(tokens, image_tokens, character_tokens(written_characters(said)))
+                spent = TokenCounts(
+                    tokens, image_tokens, character_tokens(written_characters(said))
+                )
                 content = wire.reply(asked, said, spent, id)
                 if streams:
                     events = wire.events(json.loads(encoded(content)), body)
@@ -262,7 +270,7 @@ class MockProviders:
             # Errors are not kept, whether they come with a status or in a stream.
             if claimed and (stream is None or stream.fault is not Fault.STREAM_ERROR):
                 claimed = False
-                kept = Kept(content, chance.id, stream is not None)
+                kept = StoredReply(content, chance.id, stream is not None)
                 first = self.replays.keep(account.name, key, kept)
             account.execute(first)
             self._note(visit, key, executed=True)

@@ -175,13 +175,13 @@ def application(lab: MockProviders) -> FastAPI:
         return {**lab.faults.state(), "kinds": {kind: kind.about for kind in Fault}}
 
     @app.post("/lab/faults")
-    async def order(wanted: FaultOrder) -> dict[str, Any]:
+    async def schedule_fault(wanted: FaultOrder) -> dict[str, Any]:
         """Order a fault by share, or for the next requests."""
         account = account_of(wanted.key)
         if wanted.share is not None and wanted.next is None:
             lab.faults.set_share(wanted.kind, wanted.share, account)
         elif wanted.next is not None and wanted.share is None:
-            lab.faults.order(wanted.kind, wanted.next, account)
+            lab.faults.schedule(wanted.kind, wanted.next, account)
         else:
             raise MockError("give either share or next")
         return lab.faults.state()
@@ -192,9 +192,9 @@ def application(lab: MockProviders) -> FastAPI:
         return {"met": lab.quirks.state(), "kinds": {kind: kind.about for kind in Quirk}}
 
     @app.post("/lab/quirks")
-    async def order_quirk(wanted: QuirkOrder) -> list[dict[str, Any]]:
+    async def add_quirk(wanted: QuirkOrder) -> list[dict[str, Any]]:
         """Have an account, or all, meet a quirk."""
-        lab.quirks.order(wanted.kind, account_of(wanted.key))
+        lab.quirks.add(wanted.kind, account_of(wanted.key))
         return lab.quirks.state()
 
     @app.get("/lab/swaps")
@@ -206,7 +206,7 @@ def application(lab: MockProviders) -> FastAPI:
     async def swap(wanted: Swap) -> list[dict[str, Any]]:
         """Exchange a model for another one."""
         model, by = bare_name(wanted.model), bare_name(wanted.by)
-        lab.swaps.order(replace(wanted, model=model, by=by))
+        lab.swaps.add(replace(wanted, model=model, by=by))
         return lab.swaps.state()
 
     @app.delete("/lab/{changed}")
@@ -356,9 +356,9 @@ class ThreadedMockProviders:
         """Forget what was counted."""
         self._call(self._lab.reset)
 
-    def order(self, kind: Fault | str, count: int = 1, key: str | None = None) -> None:
+    def schedule(self, kind: Fault | str, count: int = 1, key: str | None = None) -> None:
         """Let the next ``count`` requests (with the API key ``key``) meet ``kind``."""
-        self._call(self._lab.faults.order, Fault(kind), count, account_of(key))
+        self._call(self._lab.faults.schedule, Fault(kind), count, account_of(key))
 
     def set_share(self, kind: Fault | str, share: float, key: str | None = None) -> None:
         """Let a ``share`` of the requests (with the API key ``key``) meet ``kind``."""
@@ -366,7 +366,7 @@ class ThreadedMockProviders:
 
     def order_quirk(self, kind: Quirk | str, key: str | None = None) -> None:
         """Let requests (with the API key ``key``) meet ``kind`` from now on."""
-        self._call(self._lab.quirks.order, Quirk(kind), account_of(key))
+        self._call(self._lab.quirks.add, Quirk(kind), account_of(key))
 
     def clear_quirks(self) -> None:
         """Go back to the quirks that the mock server began with."""
@@ -374,7 +374,7 @@ class ThreadedMockProviders:
 
     def order_swap(self, swap: Swap) -> None:
         """Have another model answer in place of one from now on."""
-        self._call(self._lab.swaps.order, swap)
+        self._call(self._lab.swaps.add, swap)
 
     def clear_faults(self) -> None:
         """Go back to the faults that the mock server began with."""

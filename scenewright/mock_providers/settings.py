@@ -1,4 +1,4 @@
-"""How a mock server behaves: where it listens, its limits, its latency, its faults."""
+"""Settings of a mock server: its address, limits, latency and faults."""
 
 from __future__ import annotations
 

@@ -32,9 +32,9 @@ class Question:
     number: int
     """Its number on the sheet."""
     text: str
-    """What is asked, without the options."""
+    """The question's text, without the options."""
     options: Mapping[str, str]
-    """What may be answered → what it means; yes and no mean themselves."""
+    """Answer → its meaning; yes and no mean themselves."""
 
     @property
     def is_binary(self) -> bool:
@@ -44,7 +44,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a model says to one question."""
+    """Answer of a model to one question."""
 
     question: Question
     """The question."""

@@ -73,18 +73,13 @@ def _deltas(message: Mapping[str, Any], logprobs: Any) -> Iterable[tuple[dict[st
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}, None
 
 
-def _named(events: Iterable[dict[str, Any]]) -> tuple[Event, ...]:
+def named_events(events: Iterable[dict[str, Any]]) -> tuple[Event, ...]:
+    """Return ``events``, each under the type that it holds."""
     return tuple((event["type"], event) for event in events)
 
 
-def response_events(reply: Mapping[str, Any]) -> tuple[Event, ...]:
-    """Return the events of a response, numbered in order."""
-    return _named(
-        {**event, "sequence_number": number} for number, event in enumerate(_response(reply))
-    )
-
-
-def _response(reply: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+def response_events(reply: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    """Yield the events of a response."""
     begun = {**reply, "status": "in_progress", "output": [], "usage": None}
     begun["incomplete_details"] = None
     yield {"type": "response.created", "response": begun}
@@ -124,12 +119,8 @@ def _part(place: dict[str, Any], part: Mapping[str, Any]) -> Iterable[dict[str, 
     yield {"type": "response.content_part.done", **place, "part": part}
 
 
-def message_events(reply: Mapping[str, Any]) -> tuple[Event, ...]:
-    """Return the events of one of Anthropic's messages."""
-    return _named(_message(reply))
-
-
-def _message(reply: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+def message_events(reply: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    """Yield the events of one of Anthropic's messages."""
     spent = reply["usage"]
     begun: dict[str, Any] = {"content": [], "stop_reason": None, "stop_details": None}
     begun["usage"] = {**spent, "output_tokens": 1}

@@ -51,6 +51,17 @@ _QUALITIES = ("red", "small", "wooden", "large", "blue", "old", "white", "shiny"
 _HAS = re.compile(r"\b(?:has|have|with)\s+(?:an?\s+)?(?P<description>[a-z-]+)\s+(?P<part>[a-z]+)\b")
 
 
+Rule = Callable[[Mapping[str, str]], dict[str, Any]]
+"""Makes the arguments of a tool from the variables of its prompt."""
+_RULES: dict[str, Rule] = {}
+"""Prompt → what answers its tool."""
+
+
+def answers_prompt(prompt: str) -> Callable[[Rule], Rule]:
+    """Register the decorated rule as the one that answers ``prompt``."""
+    return lambda rule: _RULES.setdefault(prompt, rule)
+
+
 def _rows(
     given: Mapping[str, str],
     name: str,
@@ -66,8 +77,9 @@ def _text(given: Mapping[str, str]) -> str:
     return " ".join(listed(given["text"]))
 
 
-def _caption(given: Mapping[str, str]) -> dict[str, Any]:
-    """What the rules read in a sentence, beside its graph, too."""
+@answers_prompt("parse_caption")
+def parse_sentence(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the rules read in a sentence, beside its graph, too."""
     try:
         scene = parse_caption(json.loads(f'"{given["input_sentence"]}"'))
     except (SceneError, ValueError) as error:
@@ -90,8 +102,9 @@ def _caption(given: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _synonyms(given: Mapping[str, str]) -> dict[str, Any]:
-    """Predicates of one meaning by the planner's table."""
+@answers_prompt("merge_synonyms")
+def merge_predicates(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return predicates of one meaning by the planner's table."""
     means = {word: canonical_predicate(word) for word in listed(given["predicates"])}
     merged = [
         {"predicate": word, "means": meant}
@@ -101,8 +114,9 @@ def _synonyms(given: Mapping[str, str]) -> dict[str, Any]:
     return {"synonyms": merged}
 
 
-def _classes(given: Mapping[str, str]) -> dict[str, Any]:
-    """Classes of scenes by the rules of :mod:`scenewright.agents.parsers.classes`."""
+@answers_prompt("classify_diversity")
+def classify_scenes(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return classes of scenes by the rules of :mod:`scenewright.agents.parsers.classes`."""
     found = []
     for entry in entries(next(iter(given.values()))):
         try:
@@ -115,7 +129,10 @@ def _classes(given: Mapping[str, str]) -> dict[str, Any]:
     return {"images": found}
 
 
-def _instances(given: Mapping[str, str]) -> dict[str, Any]:
+@answers_prompt("augment_attributes")
+def augment_categories(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return three instances of each category, each with a quality."""
+
     def words(category: str) -> list[str]:
         start = hashlib.sha256(category.encode()).digest()[0]
         return [f"{_QUALITIES[(start + step) % len(_QUALITIES)]} {category}" for step in range(3)]
@@ -124,15 +141,21 @@ def _instances(given: Mapping[str, str]) -> dict[str, Any]:
     return {"instances": [{"category": name, "instances": words(name)} for name in names]}
 
 
-def _score(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Full marks for the same words, else a part of them for shared ones."""
-    pair = (str(row.get(name, "")) for name in ("gt_answer", "pred_answer"))
-    one, other = (set(text.casefold().split()) for text in pair)
-    return {"score": int(_HIGHEST_SCORE * len(one & other) / max(1, len(one | other)))}
+@answers_prompt("score_answers")
+def score_answers(given: Mapping[str, str]) -> dict[str, Any]:
+    """Give full marks for the same words, else a part of them for shared ones."""
+
+    def score(row: Mapping[str, Any]) -> dict[str, Any]:
+        pair = (str(row.get(name, "")) for name in ("gt_answer", "pred_answer"))
+        one, other = (set(text.casefold().split()) for text in pair)
+        return {"score": int(_HIGHEST_SCORE * len(one & other) / max(1, len(one | other)))}
+
+    return {"scores": _rows(given, "pairs", score)}
 
 
-def _prompt(given: Mapping[str, str]) -> dict[str, Any]:
-    """All facts of the scene graph in words, and what the challenge asks for."""
+@answers_prompt("synthesize_prompt")
+def write_prompt(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return all facts of the scene graph in words, and what the challenge asks for."""
     try:
         scene = loads_scene(given["template"])
         challenge = next((name for name in CHALLENGES if name in given["challenge"]), "NONE")
@@ -141,13 +164,20 @@ def _prompt(given: Mapping[str, str]) -> dict[str, Any]:
         raise Problem.invalid(f"the scene graph of the prompt cannot be read: {error}") from error
 
 
-def _challenge(row: Mapping[str, Any]) -> dict[str, Any]:
-    found = classify(str(row.get("prompt", "")))
-    return {"category": found.category, "challenge": found.challenge}
+@answers_prompt("classify_challenges")
+def classify_prompts(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return category and challenge of each prompt by the rules of the parsers."""
+
+    def challenge(row: Mapping[str, Any]) -> dict[str, Any]:
+        found = classify(str(row.get("prompt", "")))
+        return {"category": found.category, "challenge": found.challenge}
+
+    return {"classes": _rows(given, "prompts", challenge)}
 
 
-def _parts(given: Mapping[str, str]) -> dict[str, Any]:
-    """Parts that a text has, as in "has a long bill"."""
+@answers_prompt("real_schema")
+def list_parts(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return parts that a text has, as in "has a long bill"."""
     found = _HAS.finditer(_text(given))
     return {"attributes": [{**match.groupdict(), "quote": match[0]} for match in found]}
 
@@ -159,13 +189,19 @@ def _things(given: Mapping[str, str]) -> list[str]:
         return []
 
 
-def _element(name: str) -> dict[str, Any]:
-    asked = {"question": f"Is there a {name}?", "choices": ["yes", "no"], "answer": "yes"}
-    return {"element": name, "type": "object", **asked}
+@answers_prompt("tifa_questions")
+def ask_for_objects(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return a question for each object of the text."""
+    asked = {"type": "object", "choices": ["yes", "no"], "answer": "yes"}
+    return {
+        "questions": [
+            {"element": name, "question": f"Is there a {name}?", **asked} for name in _things(given)
+        ]
+    }
 
 
 def _chosen(given: Mapping[str, str], field: str) -> dict[str, Any]:
-    """Of a question's choices the first that the text holds."""
+    """Return the first of each question's choices that the text holds."""
     text = _text(given).casefold()
 
     def choice(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,38 +212,45 @@ def _chosen(given: Mapping[str, str], field: str) -> dict[str, Any]:
     return {"answers": _rows(given, "questions", choice)}
 
 
-def _tuples(given: Mapping[str, str]) -> dict[str, Any]:
+@answers_prompt("tifa_filter")
+def choose_answers(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the choice of each question."""
+    return _chosen(given, "choice")
+
+
+@answers_prompt("tifa_open")
+def answer_questions(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the answer to each question."""
+    return _chosen(given, "answer")
+
+
+@answers_prompt("dsg_tuples")
+def list_tuples(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return a tuple for each object of the text."""
     whole = {"category": "entity", "kind": "whole"}
     named = enumerate(_things(given), start=1)
     return {"tuples": [{"id": at, **whole, "arguments": [name]} for at, name in named]}
 
 
-def _tuple_question(row: Mapping[str, Any]) -> dict[str, Any]:
-    said = read_tuple(str(row.get("tuple", "")))
-    if said is None:
-        raise Problem.invalid(f"the tuple {dict(row)} cannot be read")
-    return {"question": f"Is there a {said.parts[0]}?"}
+@answers_prompt("dsg_dependencies")
+def list_dependencies(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return no parents for each tuple."""
+    return {"dependencies": _rows(given, "tuples", lambda _: {"parents": []}, "id")}
 
 
-_RULES: Mapping[str, Callable[[Mapping[str, str]], dict[str, Any]]] = {
-    "parse_caption": _caption,
-    "merge_synonyms": _synonyms,
-    "classify_diversity": _classes,
-    "augment_attributes": _instances,
-    "score_answers": lambda given: {"scores": _rows(given, "pairs", _score)},
-    "synthesize_prompt": _prompt,
-    "classify_challenges": lambda given: {"classes": _rows(given, "prompts", _challenge)},
-    "real_schema": _parts,
-    "tifa_questions": lambda given: {"questions": [_element(name) for name in _things(given)]},
-    "tifa_filter": lambda given: _chosen(given, "choice"),
-    "tifa_open": lambda given: _chosen(given, "answer"),
-    "dsg_tuples": _tuples,
-    "dsg_dependencies": lambda given: {
-        "dependencies": _rows(given, "tuples", lambda _: {"parents": []}, "id")
-    },
-    "dsg_questions": lambda given: {"questions": _rows(given, "tuples", _tuple_question, "id")},
-}
-"""Prompt → what answers its tool."""
+@answers_prompt("dsg_questions")
+def ask_for_tuples(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return a question for each tuple."""
+
+    def question(row: Mapping[str, Any]) -> dict[str, Any]:
+        found = read_tuple(str(row.get("tuple", "")))
+        if found is None:
+            raise Problem.invalid(f"the tuple {dict(row)} cannot be read")
+        return {"question": f"Is there a {found.parts[0]}?"}
+
+    return {"questions": _rows(given, "tuples", question, "id")}
+
+
 TEXT_TOOLS: Mapping[str, str] = {load_prompt(prompt).tool: prompt for prompt in _RULES}
 """Tool → its prompt."""
 _LOOKING = (
@@ -261,7 +304,16 @@ async def see(
 
     Raises ``Problem`` if it fails, or for a text that is not the tool's prompt.
     """
-    given = _given(turns, asked.tool)
+    given: Mapping[str, str] | Problem = Problem.invalid(f"no prompt asks for {asked.tool}")
+    for prompt in _LOOKING:
+        if load_prompt(prompt).tool == asked.tool:
+            try:
+                given = variables_of(prompt, turns, last=True)
+                break
+            except Problem as problem:
+                given = problem
+    if isinstance(given, Problem):
+        raise given
     (schema,) = (f["parameters"] for f in turns.tools.functions if f["name"] == asked.tool)
 
     async def ask(text: str, options: Mapping[str, str]) -> Judged:
@@ -271,22 +323,17 @@ async def see(
     return ScriptedReply(calls=((asked.tool, await _seen(schema, "", given, ask)),))
 
 
-def _given(turns: Turns, tool: str) -> Mapping[str, str]:
-    """Return the variables of the last message that is a prompt of ``tool``."""
-    refused = Problem.invalid(f"no prompt asks for {tool}")
-    for prompt in _LOOKING:
-        if load_prompt(prompt).tool == tool:
-            try:
-                return variables_of(prompt, turns, last=True)
-            except Problem as problem:
-                refused = problem
-    raise refused
-
-
 async def _seen(schema: Mapping[str, Any], field: str, given: Mapping[str, str], ask: Ask) -> Any:
     """Return a value of ``schema`` by what is asked; ``field``: the name it stands under."""
     if "predicate" in given and "enum" in schema:
-        return "Yes" if await _holds(given, ask) else "No"
+        # A choice among all relations that the judges know.
+        ends = tuple(SceneObject(id=at, name=_plain(given[at])) for at in ("subject", "object"))
+        wanted = canonical_predicate(" ".join(listed(given["predicate"])).casefold())
+        relation = Relation(source="subject", predicate=wanted, target="object")
+        facts = _ASKED.facts(SceneGraph(objects=ends, relations=(relation,)))
+        (fact,) = (fact for fact in facts if fact.kind == "relation")
+        picked = await ask(fact.question, {one: one for one in fact.options})
+        return "Yes" if picked.answer == wanted else "No"
     match schema.get("type"):
         case "object":
             return {
@@ -298,7 +345,15 @@ async def _seen(schema: Mapping[str, Any], field: str, given: Mapping[str, str],
             return [{"key": key, "value": await _value(key, given["label"], ask)} for key in keys]
         case "array":
             rows = _rows(given, "questions", lambda row: {"answer": str(row.get("question", ""))})
-            return [row | {"answer": await _answer(row["answer"], ask)} for row in rows]
+            for row in rows:
+                # A question for a colour gets one; others are taken for yes/no questions.
+                words = row["answer"].rstrip("?. ").split()
+                row["answer"] = (
+                    await _value("color", words[-1], ask)
+                    if "color" in words
+                    else (await ask(row["answer"], YES_NO)).answer
+                )
+            return rows
         case "integer" | "number" as kind:
             words = " ".join(listed(given.get("text") or given.get("category") or ""))
             said = await ask(f"Does the picture have realistic {field} of {words}?", YES_NO)
@@ -308,14 +363,6 @@ async def _seen(schema: Mapping[str, Any], field: str, given: Mapping[str, str],
     return "none"
 
 
-async def _answer(question: str, ask: Ask) -> str:
-    """Return a colour where a question asks for one; others are taken for yes/no questions."""
-    words = question.rstrip("?. ").split()
-    if "color" in words:
-        return await _value("color", words[-1], ask)
-    return (await ask(question, YES_NO)).answer
-
-
 async def _value(key: str, label: str, ask: Ask) -> str:
     """Return the likeliest colour of a thing; the judges see no other attribute."""
     if "color" not in key.casefold():
@@ -323,16 +370,6 @@ async def _value(key: str, label: str, ask: Ask) -> str:
     said = {color: await ask(f"Is the {_plain(label)} {color}?", YES_NO) for color in COLORS}
     best = max(COLORS, key=lambda color: dict(said[color].chances)["yes"])
     return best if said[best].answer == "yes" else UNKNOWN
-
-
-async def _holds(given: Mapping[str, str], ask: Ask) -> bool:
-    """Whether a relation holds, by a choice among all that the judges know."""
-    ends = tuple(SceneObject(id=at, name=_plain(given[at])) for at in ("subject", "object"))
-    said = canonical_predicate(" ".join(listed(given["predicate"])).casefold())
-    relation = Relation(source="subject", predicate=said, target="object")
-    facts = _ASKED.facts(SceneGraph(objects=ends, relations=(relation,)))
-    (fact,) = (fact for fact in facts if fact.kind == "relation")
-    return (await ask(fact.question, {one: one for one in fact.options})).answer == said
 
 
 def _plain(text: str) -> str:

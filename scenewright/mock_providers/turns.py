@@ -54,7 +54,7 @@ class Reading:
         self.images: list[bytes] = []
         """The files of all images."""
         self.image_param: str | None = None
-        """Where the last of them stands."""
+        """Place of the last of them."""
         self.low_detail = False
         """Whether one is wanted at low resolution."""
         self.characters = 0

@@ -58,7 +58,7 @@ _GROUPS: Mapping[str, tuple[Role, ...]] = {
 }
 """Names of several roles at once; the answers of a director are calls, no text."""
 PICTURE_PATH = "/generated-images/picture.png"
-"""Where the picture lies that a reply gives the address of."""
+"""Path of the picture to which a reply gives the address."""
 _SOON = 200
 _EVENTS = "text/event-stream"
 _COMMENT = b": OPENROUTER PROCESSING\n\n"
@@ -80,13 +80,13 @@ class Shape(Reply):
 
     name: str
     servers: tuple[Server, ...]
-    """Those that were seen to send it."""
+    """Servers that were seen to send it."""
     roles: tuple[Role, ...]
-    """Who meets it."""
+    """Roles that meet it."""
     source: str
     """A thread (OWNER/REPOSITORY#NUMBER), a document, or whose reports."""
     decision: Literal["retry", "wait", "final", "read"]
-    """What is right."""
+    """The right decision."""
     remedy: tuple[str, ...] = ()
     """Words that the error of a client that gives up holds."""
     attempts: int = 1
@@ -98,7 +98,7 @@ class Shape(Reply):
     slow: bool = False
     """The first byte comes after the time of a slow server."""
     comments: int = 0
-    """What comes ahead of the body in that time: line breaks, in a stream comments."""
+    """Number of comments ahead of the body in that time: line breaks, in a stream comments."""
     half: bool = False
     """The first half comes: of the chunks, or of the body, and then the connection is cut."""
     chunks: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ class Shape(Reply):
 
     @property
     def times(self) -> int | None:
-        """How many requests of one call meet it; none: all of them."""
+        """Number of requests of one call that meet it; none: all of them."""
         return 1 if self.decision in ("retry", "wait") else None
 
     @property
@@ -216,7 +216,7 @@ SHAPES: tuple[Shape, ...] = tuple(
 """All of them."""
 BY_NAME: Mapping[str, Shape] = {shape.name: shape for shape in SHAPES}
 _UNKNOWN = TypeAdapter(dict[Server, Reply]).validate_python(_ROWS["unknown"])
-"""What each server says at an address that it does not have."""
+"""Reply of each server at an address that it does not have."""
 
 
 class Wild:

@@ -1,4 +1,4 @@
-"""What every provider's format has in common.
+"""Common parts of every provider's format.
 
 A request read into one form, an answer to put into words, and helpers to read JSON that may hold
 anything.
@@ -28,7 +28,7 @@ REFUSAL = "I'm sorry, but I can't help with identifying what is in this image."
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """What was said so far, and the tools that may be called next."""
+    """The conversation so far, and the tools that may be called next."""
 
     messages: tuple[BaseMessage, ...]
     """In order."""
@@ -48,7 +48,7 @@ class Turns:
 
     @property
     def answers(self) -> list[ToolMessage]:
-        """What tools answered to the calls that the model made last."""
+        """Answers of tools to the calls that the model made last."""
         found: list[ToolMessage] = []
         for message in reversed(self.messages):
             if isinstance(message, ToolMessage):
@@ -71,7 +71,7 @@ class ModelRequest:
     images: tuple[bytes, ...]
     """The files of all images, in order; the last one is looked at."""
     image_param: str | None
-    """Where in the request the last image stands."""
+    """Place of the last image in the request."""
     characters: int
     """Length of all texts, the tools' and schemas' JSON included."""
     low_detail: bool = False
@@ -88,7 +88,7 @@ class ModelRequest:
     """Whether the model is told of no form at all: it answers in words, to a sheet of questions
     too."""
     alternatives: int | None = None
-    """How many alternatives each token comes with; none: no log probabilities."""
+    """Number of alternatives of each token; none: no log probabilities."""
     max_tokens: int | None = None
     """Most output tokens; none: no limit."""
 
@@ -100,7 +100,7 @@ class Token:
     text: str
     """The piece."""
     chances: tuple[tuple[str, float], ...]
-    """What could stand here and how probable it was, this piece first."""
+    """Pieces that could stand here with their probabilities, this one first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class ToolInvocation:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What a model answers."""
+    """Reply of a model."""
 
     text: str
     """Plain text or JSON text, which may stand beside calls."""
@@ -135,7 +135,7 @@ class ModelReply:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedReply:
-    """What a script says next."""
+    """Next reply of a script."""
 
     text: str = ""
     """Its words."""
@@ -146,19 +146,19 @@ class ScriptedReply:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class TokenCounts:
     """Tokens of a request."""
 
     tokens_in: int
     """Input, images included."""
     image_tokens: int
-    """Those of the images."""
+    """Tokens of the images."""
     tokens_out: int
     """Output."""
 
 
 class Format(ABC):
-    """What all routes of one provider share."""
+    """Base of all routes of one provider."""
 
     @abstractmethod
     def problem(self, problem: Problem, id: str) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class Wire(Format):
     """One provider's format of questions about an image and their answers."""
 
     place: Place
-    """Where the table of refusals has it."""
+    """Place in the table of refusals."""
 
     @abstractmethod
     def read(self, body: dict[str, Any], model: str) -> ModelRequest:
@@ -189,7 +189,7 @@ class Wire(Format):
         """Tokens of an image of ``size`` by the provider's published rule."""
 
     @abstractmethod
-    def reply(self, asked: ModelRequest, said: ModelReply, spent: Spent, id: str) -> Any:
+    def reply(self, asked: ModelRequest, said: ModelReply, spent: TokenCounts, id: str) -> Any:
         """Return the body of a response; ``id`` is 24 hexadecimal digits."""
 
     def streams(self, body: Mapping[str, Any]) -> bool:

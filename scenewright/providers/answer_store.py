@@ -217,7 +217,7 @@ class _Connection(ConnectionWorker):
         self._held: set[int] = set()
 
     @asynccontextmanager
-    async def held(self, key: int) -> AsyncIterator[None]:
+    async def hold_lock(self, key: int) -> AsyncIterator[None]:
         """Hold the lock ``key`` for the block, once nobody else holds it.
 
         Raises ``StoreError`` where the database stays unreachable.
@@ -308,7 +308,7 @@ class PostgresAnswers(Answers):
         key = hashlib.sha256(f"scenewright answers\0{judge}\0{image}".encode()).digest()[:8]
         async with (
             super().turn(judge, image),
-            self._connection.held(int.from_bytes(key, "big", signed=True)),
+            self._connection.hold_lock(int.from_bytes(key, "big", signed=True)),
         ):
             yield
 

@@ -60,7 +60,7 @@ class Totals(Meter):
 
 
 @dataclass(slots=True)
-class _Course(Generic[T]):
+class _CallState(Generic[T]):
     """State of one call."""
 
     send: Callable[[], Awaitable[Reply[T]]]
@@ -174,7 +174,7 @@ class Caller:
 
         Raises ``CallError`` when it is lost. ``CancelledError`` ends the attempt and goes through.
         """
-        course = _Course(
+        call = _CallState(
             send, classify, provider, model, max(0, tokens), label,
             started=asyncio.get_running_loop().time(),
             retries=Retries(self._attempts, self._max_wait, self._backoff),
@@ -182,7 +182,7 @@ class Caller:
         outcome: Outcome = "lost"
         decision: Decision | None = None
         try:
-            done = await self._until_closed(course)
+            done = await self._retry_until_closed(call)
             outcome = "answered"
         except CallError as error:
             decision = error.decision
@@ -194,8 +194,8 @@ class Caller:
             decision = PermanentError(error_text(error))
             raise
         finally:
-            course.keys.lost()
-            self._finish(course, outcome, decision)
+            call.keys.lost()
+            self._finish(call, outcome, decision)
         return done
 
     @contextmanager
@@ -226,42 +226,42 @@ class Caller:
         if close is not None:
             await asyncio.to_thread(close)
 
-    async def _until_closed(self, course: _Course[T]) -> CallResult[T]:
+    async def _retry_until_closed(self, call: _CallState[T]) -> CallResult[T]:
         if self._closed:
-            raise self._lost(course, PermanentError(f"the account {self.account} is closed"))
+            raise self._lost(call, PermanentError(f"the account {self.account} is closed"))
         scope = asyncio.timeout(None)
         self._open.add(scope)
         try:
             async with scope:
-                while not isinstance(outcome := await self._attempt(course), Reply):
+                while not isinstance(outcome := await self._attempt_once(call), Reply):
                     if outcome.wait is None:
-                        raise self._lost(course, outcome.decision)
-                    self._tell(course, outcome.decision.reason, outcome.wait)
+                        raise self._lost(call, outcome.decision)
+                    self._report_failure(call, outcome.decision.reason, outcome.wait)
                     await asyncio.sleep(outcome.wait)
         except TimeoutError:
             if not scope.expired():
                 raise
             reason = f"the account {self.account} was closed before the call was over"
-            raise self._lost(course, PermanentError(reason)) from None
+            raise self._lost(call, PermanentError(reason)) from None
         finally:
             self._open.discard(scope)
             self._all_over.set()
         return CallResult(
             value=outcome.value,
-            usage=course.usage,
-            usd=course.usd,
-            seconds=course.last,
-            attempts=course.retries.sent,
-            waited=self._waited(course),
+            usage=call.usage,
+            usd=call.usd,
+            seconds=call.last,
+            attempts=call.retries.sent,
+            waited=self._waited(call),
         )
 
-    async def _attempt(self, course: _Course[T]) -> Reply[T] | Failed:
+    async def _attempt_once(self, call: _CallState[T]) -> Reply[T] | Failed:
         """Make one attempt, including the wait in line."""
         loop = asyncio.get_running_loop()
-        retries = course.retries
+        retries = call.retries
         try:
             ticket = await self.limits.enter(
-                course.tokens, ahead=retries.sent > 0, max_wait=retries.left
+                call.tokens, ahead=retries.sent > 0, max_wait=retries.left
             )
         except AccountPaused as pause:
             why = pause.why or (
@@ -272,17 +272,17 @@ class Caller:
         retries.sent += 1
         begun = loop.time()
         try:
-            outcome = await self._sent(course)
+            outcome = await self._send_once(call)
         finally:
-            course.last = loop.time() - begun
-            course.seconds += course.last
+            call.last = loop.time() - begun
+            call.seconds += call.last
             self.limits.leave(ticket)
         if isinstance(outcome, Reply | UnusableReply | RequestChanged):
-            course.keys.replied()
-            self._pay(course, outcome.usage)
+            call.keys.replied()
+            self._record_usage(call, outcome.usage)
             self.limits.answered(ticket, outcome.usage.tokens_in + outcome.usage.tokens_out)
             if isinstance(outcome, Reply):
-                course.request_id = outcome.request_id
+                call.request_id = outcome.request_id
                 return outcome
             if isinstance(outcome, UnusableReply):
                 return retries.unusable(scrubbed(outcome.reason), outcome.retry)
@@ -290,7 +290,7 @@ class Caller:
         decision = replace(outcome, reason=scrubbed(outcome.reason))
         match decision:
             case RateLimited():
-                course.rate_limited += 1
+                call.rate_limited += 1
                 self.limits.refused(ticket, decision.retry_after)
             case Transient(timed_out=True):
                 pass
@@ -300,11 +300,11 @@ class Caller:
                 # The server is there, whatever it said.
                 self.limits.answered(ticket, 0)
         if isinstance(decision, Transient) and decision.replied:
-            course.keys.replied()
+            call.keys.replied()
         return retries.after(decision, paused=self.limits.paused())
 
-    async def _sent(
-        self, course: _Course[T]
+    async def _send_once(
+        self, call: _CallState[T]
     ) -> Reply[T] | UnusableReply | RequestChanged | Decision:
         loop = asyncio.get_running_loop()
         longest = TOTAL_TIMEOUTS * self._timeout
@@ -318,13 +318,13 @@ class Caller:
 
         try:
             async with asyncio.timeout(self._timeout) as deadline:
-                with course.keys.sending(), listen_for_parts(received):
-                    return await course.send()
+                with call.keys.sending(), listen_for_parts(received):
+                    return await call.send()
         except (UnusableReply, RequestChanged) as reply:
             return reply
         except TimeoutError as error:
             if not deadline.expired():
-                return course.classify(error)
+                return call.classify(error)
             if last == begun:
                 reason = f"no reply within {self._timeout:g} s"
             elif loop.time() - begun >= longest:
@@ -335,16 +335,16 @@ class Caller:
         except RecursionError:
             return Transient("malformed reply: its JSON is nested too deeply", replied=True)
         except Exception as error:
-            return transport_decision(error) or course.classify(error)
+            return transport_decision(error) or call.classify(error)
 
-    def _tell(self, course: _Course[T], reason: str, wait: float) -> None:
+    def _report_failure(self, call: _CallState[T], reason: str, wait: float) -> None:
         """Report a failed attempt that will be repeated."""
         attempt = FailedAttempt(
             account=self.account,
-            model=course.model,
-            label=course.label,
-            number=course.retries.sent,
-            seconds=course.last,
+            model=call.model,
+            label=call.label,
+            number=call.retries.sent,
+            seconds=call.last,
             reason=reason,
             wait=wait,
         )
@@ -353,20 +353,20 @@ class Caller:
         level = logging.WARNING if attempt.seconds >= LONG_SECONDS else logging.DEBUG
         line = f"attempt={attempt.number} seconds={attempt.seconds:.3f} wait={wait:.3f}"
         sentence = (
-            f"{self.account}:{course.model} failed at attempt {attempt.number} after "
+            f"{self.account}:{call.model} failed at attempt {attempt.number} after "
             f"{attempt.seconds:.1f} s, again in {wait:.1f} s: {reason}"
         )
-        self._log(level, course, line, reason, sentence=sentence, failed=attempt)
+        self._log(level, call, line, reason, sentence=sentence, failed=attempt)
 
-    def _pay(self, course: _Course[T], usage: Usage) -> None:
-        course.usage += usage
+    def _record_usage(self, call: _CallState[T], usage: Usage) -> None:
+        call.usage += usage
         if not usage.tokens_in and not usage.tokens_out and not usage.images:
             # A server that reports no usage is not free: what was expected counts for the price.
-            usage = replace(usage, tokens_in=course.tokens)
-        usd = self._prices.usd(course.provider, course.model, usage)
+            usage = replace(usage, tokens_in=call.tokens)
+        usd = self._prices.usd(call.provider, call.model, usage)
         if usd is not None:
-            course.usd += usd
-        elif self._priced and (named := (course.provider, course.model)) not in self._unpriced:
+            call.usd += usd
+        elif self._priced and (named := (call.provider, call.model)) not in self._unpriced:
             self._unpriced.add(named)
             _LOG.warning(
                 "no price is known for %s:%s, its calls count 0 dollars: "
@@ -374,49 +374,49 @@ class Caller:
                 *named,
             )
 
-    def _lost(self, course: _Course[T], decision: Decision) -> CallError:
-        return CallError(decision, course.retries.sent, course.usage, course.usd)
+    def _lost(self, call: _CallState[T], decision: Decision) -> CallError:
+        return CallError(decision, call.retries.sent, call.usage, call.usd)
 
-    def _waited(self, course: _Course[T]) -> float:
-        elapsed = asyncio.get_running_loop().time() - course.started
-        return max(0.0, elapsed - course.seconds)
+    def _waited(self, call: _CallState[T]) -> float:
+        elapsed = asyncio.get_running_loop().time() - call.started
+        return max(0.0, elapsed - call.seconds)
 
-    def _finish(self, course: _Course[T], outcome: Outcome, decision: Decision | None) -> None:
-        waited, tries = self._waited(course), course.retries.sent
+    def _finish(self, call: _CallState[T], outcome: Outcome, decision: Decision | None) -> None:
+        waited, tries = self._waited(call), call.retries.sent
         totals = self.totals
         setattr(totals, outcome, getattr(totals, outcome) + 1)
         totals.attempts += tries
-        totals.rate_limited += course.rate_limited
+        totals.rate_limited += call.rate_limited
         totals.waited += waited
-        totals.add(course.usage, course.usd, course.seconds)
-        count(course.usage, course.usd, course.seconds)
+        totals.add(call.usage, call.usd, call.seconds)
+        count(call.usage, call.usd, call.seconds)
         line = (
             f"outcome={outcome} attempts={tries} waited={waited:.3f} "
-            f"seconds={course.seconds:.3f} in={course.usage.tokens_in} "
-            f"out={course.usage.tokens_out} cached={course.usage.tokens_cached} "
-            f"usd={course.usd:.6f}"
+            f"seconds={call.seconds:.3f} in={call.usage.tokens_in} "
+            f"out={call.usage.tokens_out} cached={call.usage.tokens_cached} "
+            f"usd={call.usd:.6f}"
         )
         if decision is None:
-            self._log(logging.INFO, course, line)
+            self._log(logging.INFO, call, line)
             return
-        whose = f" ({course.label})" if course.label else ""
+        whose = f" ({call.label})" if call.label else ""
         sentence = (
-            f"{self.account}:{course.model}{whose} gave no answer in {tries} "
+            f"{self.account}:{call.model}{whose} gave no answer in {tries} "
             f"attempt{'' if tries == 1 else 's'}: {decision.reason}"
         )
         level = logging.ERROR if isinstance(decision, PermanentError) else logging.WARNING
-        self._log(level, course, line, decision.reason, sentence=sentence, lost=decision.reason)
+        self._log(level, call, line, decision.reason, sentence=sentence, lost=decision.reason)
 
     def _log(
-        self, level: int, course: _Course[T], line: str, reason: str = "", **for_people: object
+        self, level: int, call: _CallState[T], line: str, reason: str = "", **for_people: object
     ) -> None:
         """Write a line of fields; handlers show what is ``for_people`` instead."""
         fields = {
             "account": self.account,
-            "provider": course.provider,
-            "model": course.model,
-            "label": course.label,
-            "request": course.request_id,
+            "provider": call.provider,
+            "model": call.model,
+            "label": call.label,
+            "request": call.request_id,
         }
         if reason:
             fields["reason"] = reason
@@ -425,5 +425,5 @@ class Caller:
             f"{name}={json.dumps(scrubbed(value), ensure_ascii=False)}"
             for name, value in fields.items()
         )
-        extra = {"account": self.account, "label": course.label, **for_people}
+        extra = {"account": self.account, "label": call.label, **for_people}
         _LOG.log(level, "%s", f"{quoted} {line}", extra=extra)

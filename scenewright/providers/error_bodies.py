@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scenewright.core.validation import cut_short
+from scenewright.providers.error_texts import ERROR_TEXTS
 
 _SHOWN = 300
 _UNNAMED = "unnamed"
@@ -20,19 +21,6 @@ _GENERIC = re.compile(
     r"(?i:provider returned error|error|internal server error)|[A-Z]\w*(?:Error|Exception)|"
 )
 """Messages that say less than the detail beside them."""
-_REMEDIES = (
-    (r"unexpected endpoint or method", "base_url should end in /v1"),
-    # FastAPI's, llama.cpp's, LocalAI's and Go's words for an address that they do not have.
-    (
-        r"^(?:file |resource |404 page )?not found$",
-        "the server has no such address: base_url should end in /v1",
-    ),
-    (r"no models? loaded", "load a model in the server, or name one that it can load"),
-    (
-        r"model ['\"]?(?P<name>[\w./:-]+?)['\"]? not found, try pulling it first",
-        "run `ollama pull {name}` on the server, or name a model that `ollama list` shows",
-    ),
-)
 
 
 def error_message(body: object) -> str:
@@ -79,10 +67,10 @@ def _message(value: object, depth: int = 0) -> str:
 
 def remedy(message: str) -> str:
     """Return what to do about a server's error ``message``, where its words tell; else ""."""
-    for words, advice in _REMEDIES:
-        match = re.search(words, message, re.IGNORECASE)
+    for row in ERROR_TEXTS["remedies"]:
+        match = re.search(row["words"], message, re.IGNORECASE)
         if match is not None:
-            return advice.format(**match.groupdict())
+            return str(row["advice"]).format(**match.groupdict())
     return ""
 
 
@@ -105,32 +93,9 @@ def decoded(text: str) -> Any:
         return None
 
 
-_NUMBER = r"(\d[\d,]*)"
 _OVERFLOWS = tuple(
-    (re.compile(words, re.IGNORECASE), order)
-    for words, order in (
-        # The texts of OpenAI, vLLM, SGLang, OpenRouter and DeepSeek, then llama.cpp, TGI,
-        # Anthropic, Gemini, LM Studio and llama-cpp-python.
-        (rf"maximum context length (?:is|of) {_NUMBER} tokens\D*?{_NUMBER}", "limit first"),
-        (rf"{_NUMBER} tokens\) exceeds the available context size \({_NUMBER}", "limit last"),
-        (rf"{_NUMBER} prompt tokens, context of {_NUMBER}", "limit last"),
-        (rf"exceeds the available context size(?: \({_NUMBER} tokens\))?", "limit first"),
-        (rf"tokens must be <= {_NUMBER}\. Given: {_NUMBER}", "limit first"),
-        (rf"prompt is too long: {_NUMBER} tokens > {_NUMBER}", "limit last"),
-        (rf"exceed context limit: {_NUMBER} \+ \d+ > {_NUMBER}", "limit last"),
-        (rf"token count \({_NUMBER}\) exceeds the maximum[^(]*\({_NUMBER}\)", "limit last"),
-        (rf"input length \({_NUMBER} tokens\) exceeds the maximum[^(]*\({_NUMBER}", "limit last"),
-        (
-            rf"\(length {_NUMBER}\) is longer than the maximum model length of {_NUMBER}",
-            "limit last",
-        ),
-        (rf"configured limit of {_NUMBER} tokens\D*?{_NUMBER} tokens", "limit first"),
-        (rf"n_keep: {_NUMBER}\s*>= n_ctx: {_NUMBER}", "limit last"),
-        (rf"first {_NUMBER} tokens .*context length of only {_NUMBER}", "limit last"),
-        (rf"requested tokens \({_NUMBER}\) exceed context window of {_NUMBER}", "limit last"),
-        (r"context_length_exceeded|exceeds the context (?:length|size|window)", "limit first"),
-        (rf"maximum context length (?:is|of) {_NUMBER}", "limit first"),
-    )
+    (re.compile(row["words"].replace("#", r"(\d[\d,]*)"), re.IGNORECASE), row["order"])
+    for row in ERROR_TEXTS["overflows"]
 )
 
 

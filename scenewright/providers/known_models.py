@@ -37,9 +37,9 @@ class ModelEnd(FrozenModel):
     successor: str = ""
     """The model that its provider names instead, as ``provider:model``."""
     then: str = ""
-    """What happens to calls afterwards, unless they fail."""
+    """Result of calls afterwards, unless they fail."""
     source: str = ""
-    """Where it was announced."""
+    """Place of the announcement."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ FILE = "model_facts.toml"
 UPDATE_URL = (
     f"https://raw.githubusercontent.com/scenewright/scenewright/main/scenewright/providers/{FILE}"
 )
-"""Where the table of the newest development is."""
+"""Address of the newest table."""
 Kind = Literal["chat", "image", "decision", "price", "end"]
 ModelName = Annotated[str, StringConstraints(pattern=r"^[a-z]+:[^*]*\*?$")]
 _DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
@@ -44,7 +44,7 @@ class ModelTableError(ScenewrightError, ValueError):
 
 
 class Source(FrozenModel):
-    """Where facts were published."""
+    """Publication of facts."""
 
     text: str
     """Address or name."""
@@ -60,7 +60,7 @@ class ModelFacts(FrozenModel):
     as_of: date
     """Day of the table."""
     sources: dict[str, Source]
-    """What a row's ``source`` names."""
+    """Publications by the name in a row's ``source``."""
     models: dict[ModelName, dict[Kind, dict[str, Any]]]
     """Name → kind → facts."""
     place: str = ""

@@ -18,41 +18,14 @@ from jsonschema import Draft202012Validator
 
 from scenewright.core.validation import cut_short
 from scenewright.providers.error_bodies import decoded, error_message
+from scenewright.providers.error_texts import ERROR_TEXTS
 
 _TITLE = 80
 _PAGE_BYTES = 65_536
 """Part of a page that is read."""
-_CODES = {
-    400: "bad_request content_filter context_length_exceeded invalid_argument "
-    "invalid_request_error",
-    401: "authentication_error invalid_api_key invalidapikey unauthenticated",
-    402: "billing_error insufficient_quota insufficient_credits",
-    403: "permission_error permission_denied",
-    404: "not_found_error not_found model_not_found",
-    413: "request_too_large",
-    429: "rate_limit_error rate_limit_exceeded resource_exhausted throttling",
-    500: "internal server_error",
-    502: "provider_unavailable",
-    503: "unavailable",
-    504: "timeout_error deadline_exceeded",
-    529: "overloaded_error",
+_STATUS_BY_CODE = {
+    code: int(status) for status, codes in ERROR_TEXTS["codes"].items() for code in codes
 }
-_STATUS_BY_CODE = {code: status for status, codes in _CODES.items() for code in codes.split()}
-_STATUS_BY_WORDS = (
-    (402, r"insufficient (?:credit|quota|balance|funds)|requires more credits|payment required"),
-    (429, r"rate.?limit|too many requests|throttl|error code: 1015|resource.?exhausted"),
-    (
-        401,
-        r"unauthori[sz]ed|authentication|login fail|"
-        r"(?:invalid|missing).{0,12}\bkey\b|incorrect api key",
-    ),
-    (404, r"unexpected endpoint|not found|no such model|does not exist|no models? loaded"),
-    (403, r"forbidden|permission|access denied"),
-    (400, r"context (?:length|size|window)|content.?(?:filter|management|policy)"),
-    (503, r"overloaded|unavailable|at capacity|server is busy|no healthy upstream|still loading"),
-    (504, r"timed? ?out"),
-    (502, r"bad gateway|upstream"),
-)
 _TAG = r"(?:\w+:)?(?:think|thinking|thoughts?)"
 _OPEN = rf"<{_TAG}>|\[THINK\]|◁think▷|<\|START_THINKING\|>|<\|channel>thought"
 _CLOSE = rf"</{_TAG}>|\[/THINK\]|◁/think▷|<\|END_THINKING\|>|<channel\|>"
@@ -146,9 +119,9 @@ def _status_of(body: Mapping[str, Any], error: object) -> tuple[int, str]:
             return named, message
     if isinstance(body.get("detail"), list):
         return 422, message
-    for status, words in _STATUS_BY_WORDS:
-        if re.search(words, message, re.IGNORECASE):
-            return status, message
+    for row in ERROR_TEXTS["statuses"]:
+        if re.search(row["words"], message, re.IGNORECASE):
+            return int(row["status"]), message
     return 500, message
 
 

@@ -26,6 +26,7 @@ from email.utils import parsedate_to_datetime
 
 from scenewright.core.error_text import error_text
 from scenewright.core.errors import ScenewrightError
+from scenewright.providers.error_texts import ERROR_TEXTS
 from scenewright.providers.usage import Usage, within
 
 
@@ -44,7 +45,7 @@ class Transient:
     """A temporary failure: overload, lost connection, timeout."""
 
     reason: str
-    """What went wrong."""
+    """The problem."""
     retry_after: float | None = None
     """Seconds that the provider asks to wait; None if it does not say."""
     replied: bool = False
@@ -62,7 +63,7 @@ class PermanentError:
     """A final failure: wrong key, unknown model, refused request."""
 
     reason: str
-    """What went wrong, and what to do where that is known."""
+    """The problem, with the remedy where that is known."""
 
 
 Decision = RateLimited | Transient | PermanentError
@@ -148,16 +149,6 @@ _PASSING = re.compile(
     re.IGNORECASE,
 )
 
-_HINTS = {
-    400: "the request was refused",
-    401: "check the API key",
-    402: "check the account's balance",
-    403: "the key may not use this model or service",
-    404: "check the model's name and the base URL",
-    413: "the request is too large: lower the longest image side",
-    422: "the request was refused",
-}
-
 
 def classify_http(status: int, headers: Mapping[str, str], reason: str) -> Decision:
     """Return the decision for a reply with an HTTP error ``status``.
@@ -234,7 +225,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     seconds, until = _number(text), _date(text)
     if seconds is not None or until is None:
         return seconds
-    return _positive(until.timestamp() - _sent(headers, now))
+    return _positive(until.timestamp() - _time_sent(headers, now))
 
 
 def rate_limit_reset(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -254,7 +245,7 @@ def rate_limit_reset(headers: Mapping[str, str], now: datetime | None = None) ->
             waits.append(sum(float(number) * _UNITS[unit] for number, unit in found))
         elif (value := _number(text)) is not None:
             # No limit lasts for thirty years: such a number is a time since 1970.
-            since = _sent(headers, now) if value > 1e9 else 0.0
+            since = _time_sent(headers, now) if value > 1e9 else 0.0
             waits.append((value / 1000 if value > 1e12 else value) - since)
     return _positive(max((wait for wait in waits if wait is not None), default=None))
 
@@ -263,7 +254,7 @@ _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-def _sent(headers: Mapping[str, str], now: datetime | None) -> float:
+def _time_sent(headers: Mapping[str, str], now: datetime | None) -> float:
     """Return when a reply was sent, as a timestamp."""
     return (_date(headers.get("date")) or now or datetime.now(UTC)).timestamp()
 
@@ -289,7 +280,7 @@ def _date(text: str | None) -> datetime | None:
 
 def with_hint(status: int, text: str) -> str:
     """Return the ``text`` of an error of ``status`` with its remedy, where there is one."""
-    hint = _HINTS.get(status)
+    hint = ERROR_TEXTS["hints"].get(str(status))
     return f"{text} ({hint})" if hint and hint not in text else text
 
 
@@ -324,7 +315,7 @@ class Failed:
     """One attempt failed."""
 
     decision: Decision
-    """What its error means."""
+    """Meaning of its error."""
     wait: float | None
     """Seconds until the next attempt; None if there is none."""
 
@@ -393,7 +384,7 @@ class Retries:
 
     @property
     def budget(self) -> str:
-        """What is left of the time for waits, for messages."""
+        """Rest of the time for waits, for messages."""
         return f"the retry budget (max_wait = {self._max_wait:g} s) has {self.left:.0f} s left"
 
 

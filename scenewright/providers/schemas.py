@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 Dialect = Literal["openai", "azure", "anthropic", "gemini", "compatible"]
-"""Whose rules a schema follows; ``compatible``: servers of OpenAI's wire format."""
+"""Provider whose rules a schema follows; ``compatible``: servers of OpenAI's wire format."""
 
 _LENGTHS = frozenset({"minLength", "maxLength"})
 _ITEMS = frozenset({"minItems", "maxItems", "uniqueItems"})

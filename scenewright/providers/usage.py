@@ -191,7 +191,7 @@ class Price(FrozenModel):
     as_of: date
     """Day on which this was the price."""
     source: str = ""
-    """Where it was published."""
+    """Place of publication."""
 
     @model_validator(mode="before")
     @classmethod

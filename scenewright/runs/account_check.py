@@ -54,6 +54,7 @@ from scenewright.providers.clients.base import (
 )
 from scenewright.providers.clients.client import attempts
 from scenewright.providers.clients.factory import make_client
+from scenewright.providers.error_texts import ERROR_TEXTS
 from scenewright.providers.known_models import end_of, endings
 from scenewright.providers.model_facts import model_facts
 from scenewright.providers.proxies import proxy_for
@@ -65,7 +66,7 @@ from scenewright.providers.retry import (
 )
 from scenewright.providers.transport import http_client
 from scenewright.providers.usage import Usage, metered
-from scenewright.runs.model_factory.profiles import backend_of, caller_of, judge_of
+from scenewright.runs.model_factory.profiles import backend_of, build_judge, get_caller
 
 Kind = Literal["chat", "decision", "image"]
 """Of a model: one that writes, one that decides, or one that draws."""
@@ -76,6 +77,10 @@ PATIENCE = 10.0
 THOUGHTS = 120
 """Output tokens, of an answer of a few words, from which a model is taken to think."""
 _PROMPT = "A red ball."
+_PRICELESS = (
+    "its price is unknown, so that limits in dollars cannot be kept: add "
+    '["{}:{}"] to a file of prices (prices in scenewright.toml)'
+)
 _LISTED = 8
 _LIST_SECONDS = 10.0
 
@@ -103,13 +108,13 @@ class ModelCheck:
     problem: str = ""
     """Why it failed or was left out, without secrets."""
     remedy: str = ""
-    """What to do, where the problem does not say it."""
+    """Advice, where the problem does not hold it."""
     served: str = ""
     """The model that answered, as the provider names it."""
     learnt: tuple[str, ...] = ()
-    """How the request was sent in the end."""
+    """Form in which the request was sent in the end."""
     warnings: tuple[str, ...] = ()
-    """What works and is worth a change."""
+    """Things that work and are worth a change."""
     retries: tuple[str, ...] = ()
     """Why requests before the last one were sent again."""
     seconds: float | None = None
@@ -216,13 +221,15 @@ async def check_model(name: str, named: NamedModel, settings: Settings) -> Model
                 named.model, named.kind, "failed", problem, await _remedy(checked, problem)
             )
     if spent.calls:
-        usd = caller_of(name, settings).price_of(*checked.priced, spent.usage)
+        usd = get_caller(name, settings).price_of(*checked.priced, spent.usage)
         done = replace(
             done,
             seconds=spent.seconds,
             usage=spent.usage,
             usd=None if usd is None else spent.usd,
-            warnings=(*done.warnings, *_priceless(checked, usd)),
+            warnings=(*done.warnings, _PRICELESS.format(*checked.priced))
+            if usd is None
+            else done.warnings,
         )
     ends = endings([checked.spec], {name: spec})
     return replace(
@@ -258,7 +265,7 @@ class _Checked:
     @property
     def priced(self) -> tuple[str, str]:
         """Provider and model in the table of prices."""
-        place = self.account.provider if self.account.base_url is None else self.name
+        place = self.account.priced_as(self.name)
         model = self.named.model
         return (DECISION_KIND, f"{place}/{model}") if self.decides else (place, model)
 
@@ -267,15 +274,6 @@ class _Checked:
         """The table of settings for what the model takes."""
         kind = "decisions" if self.decides else "models"
         return f'[accounts.{self.name}.{kind}."{self.named.model}"]'
-
-
-def _priceless(checked: _Checked, usd: float | None) -> Iterator[str]:
-    if usd is None:
-        provider, model = checked.priced
-        yield (
-            f"its price is unknown, so that limits in dollars cannot be kept: add "
-            f'["{provider}:{model}"] to a file of prices (prices in scenewright.toml)'
-        )
 
 
 def _fact() -> Fact:
@@ -296,7 +294,7 @@ async def _ask_chat(checked: _Checked) -> ModelCheck:
         return request
 
     try:
-        call = await caller_of(checked.name, checked.settings).call(
+        call = await get_caller(checked.name, checked.settings).call(
             attempts(client, build, read),
             classify=client.classify,
             provider=checked.priced[0],
@@ -390,7 +388,7 @@ def _warnings(checked: _Checked, reply: Completion, caps: ModelCaps) -> Iterator
 
 async def _ask_decisions(checked: _Checked) -> ModelCheck:
     """Ask a judge of decisions about a picture."""
-    judge = judge_of(checked.spec, checked.settings)
+    judge = build_judge(checked.spec, checked.settings)
     (answer,) = await judge.answer(_picture(), [_fact()])
     done = ModelCheck(
         checked.named.model, checked.named.kind, "ok", served=getattr(answer, "model", "")
@@ -433,31 +431,6 @@ _SAID = re.compile(
     r"base_url|proxy|\bredirects to\b|reasoning field|thoughts|certificate", re.IGNORECASE
 )
 """Problems whose texts hold the remedy."""
-_REMEDIES: tuple[tuple[str, str], ...] = (
-    (r"HTTP 429|rate.?limit", "wait, or send less at once: requests_per_minute and concurrent in "
-     "[accounts.{name}]"),
-    (r"HTTP 402|insufficient|credits?\b|quota|budget", "add credit to the account at its provider, "
-     "or raise the limit that was set there"),
-    (r"HTTP 401|api[ _]key", "{key}"),
-    (r"HTTP 403", "give the key access to the model at its provider, or use another key: {key}"),
-    (r"context (?:size|length|window)|maximum context|n_ctx|num_ctx", "start the server with a "
-     "longer context (Ollama: OLLAMA_CONTEXT_LENGTH; llama.cpp: --ctx-size; vLLM: "
-     "--max-model-len; LM Studio: the model's context length)"),
-    (r"tool.?(?:choice|use|call)|support tools|function call", 'start the server with tools (vLLM: '
-     "--enable-auto-tool-choice and --tool-call-parser), or declare structured = \"schema\" in "
-     "{table}"),
-    (r"image input|image\(s\)|image_url|multimodal|mmproj|no vision|(?:see|support|accept)s? no "
-     r"(?:image|picture)|not support (?:image|picture|vision)", "load the model with its vision "
-     "part (llama.cpp: --mmproj), or declare pictures = false in {table}: then it composes and "
-     "directs, and does not judge"),
-    (r"HTTP 404|model.{0,80}(?:not found|not exist|unknown)|no models? loaded", "{models}"),
-    (r"repeats itself|keeps no limit|no usable answer|^no JSON", "name a model that is "
-     "trained to follow instructions and large enough for JSON: base and very small models write "
-     "on instead"),
-    (r"cut off", "raise max_output_tokens in {table}, or let the model think less"),
-    (r"no reply within|nothing more came|not complete after", "ask again once the server has "
-     "loaded the model, or raise timeout in [accounts.{name}]"),
-)  # fmt: skip
 
 
 async def _remedy(checked: _Checked, problem: str) -> str:
@@ -469,10 +442,17 @@ async def _remedy(checked: _Checked, problem: str) -> str:
         return f'write base_url = "{place}/v1" in [accounts.{checked.name}]'
     if _SAID.search(problem):
         return ""
-    fitting = (told for pattern, told in _REMEDIES if re.search(pattern, problem, re.IGNORECASE))
-    remedy = next(fitting, "")
+    rows = ERROR_TEXTS["checks"]
+    fitting = (row["advice"] for row in rows if re.search(row["words"], problem, re.IGNORECASE))
+    remedy = str(next(fitting, ""))
     if remedy == "{models}":
-        return await _other_models(checked)
+        end = None if account.base_url else end_of(account.provider, checked.named.model)
+        if end is not None and end.successor:
+            return f"name another model, such as {end.successor}"
+        listed = await listed_models(checked.name, checked.settings)
+        near = did_you_mean(checked.named.model, listed).removeprefix("; ")
+        has = near or f"it lists {first_of(listed)}" if listed else ""
+        return f"name a model that the account has{f': {has}' if has else ''}"
     variables = " or ".join(account.key_variables)
     key = (
         f"store another with `scenewright keys set {checked.name}` (a key in {variables} goes "
@@ -482,18 +462,6 @@ async def _remedy(checked: _Checked, problem: str) -> str:
         f"[accounts.{checked.name}]"
     )
     return remedy.format(name=checked.name, table=checked.table, key=key)
-
-
-async def _other_models(checked: _Checked) -> str:
-    end = (
-        None if checked.account.base_url else end_of(checked.account.provider, checked.named.model)
-    )
-    if end is not None and end.successor:
-        return f"name another model, such as {end.successor}"
-    listed = await listed_models(checked.name, checked.settings)
-    near = did_you_mean(checked.named.model, listed).removeprefix("; ")
-    has = near or f"it lists {first_of(listed)}" if listed else ""
-    return f"name a model that the account has{f': {has}' if has else ''}"
 
 
 def first_of(names: Sequence[str]) -> str:

@@ -28,8 +28,8 @@ from scenewright.core.ports.judge import Judge
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.correcting import edited
 from scenewright.graphs.driving import drive
-from scenewright.graphs.errors import EditError
-from scenewright.graphs.eventlog import EventLog, LogError
+from scenewright.graphs.errors import EditError, LogError
+from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import (
     Composed,
     Edit,
@@ -43,7 +43,7 @@ from scenewright.graphs.events import (
     Warned,
 )
 from scenewright.graphs.initial_image import check_initial_image, store_initial_image
-from scenewright.graphs.large_scenes import size_of, worked_out
+from scenewright.graphs.large_scenes import run_in_worker_if_large, size_of
 from scenewright.graphs.refine import build_refine
 from scenewright.graphs.reporting import ServedWatch
 from scenewright.graphs.state import DirectorError, RefineContext
@@ -184,9 +184,9 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                 in_thread(lambda: closing(_open_log(folder, manifest, flusher))) as log,
             ):
                 edit = _check_edit(plan, manifest, log)
-                if log.over and edit is None:
+                if log.record.finished is not None and edit is None:
                     await _write_result(folder, log, on_result)
-                    for event in log.events:
+                    for event in log.record.events:
                         yield event
                     return
                 check_limit(plan)
@@ -207,7 +207,7 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                 if manifest is None:
                     # A served model names its words only when it is asked.
                     check_coverage(
-                        await worked_out(
+                        await run_in_worker_if_large(
                             size_of(plan.scene), _covered, plan, run_models, plan.scene
                         )
                     )
@@ -226,7 +226,7 @@ async def _drive(plan: RunPlan, on_result: _OnResult = None) -> AsyncGenerator[E
                 else:
                     folder.check_models(manifest, models, addresses)
                     await asyncio.to_thread(_cut_at_lost_image, folder, log)
-                for event in log.events:
+                for event in log.record.events:
                     yield event
                 await warm(run_models)
                 kit = (run_models, panel, log, flusher)
@@ -247,13 +247,13 @@ def _is_untouched(log: EventLog) -> bool:
     return all(
         isinstance(event, RunStarted | Resumed | Warned)
         or (isinstance(event, Composed) and not (event.usd or event.tokens_in or event.tokens_out))
-        for event in log.events
+        for event in log.record.events
     )
 
 
 def _cut_at_first_prompt(log: EventLog) -> None:
-    found = (at for at, event in enumerate(log.events) if isinstance(event, Composed))
-    log.cut(next(found, len(log)))
+    found = (at for at, event in enumerate(log.record.events) if isinstance(event, Composed))
+    log.cut(next(found, len(log.record)))
 
 
 def _addresses(plan: RunPlan) -> dict[str, str]:
@@ -274,19 +274,19 @@ def _check_edit(plan: RunPlan, manifest: Mapping[str, Any] | None, log: EventLog
     edit = plan.edit
     if edit is None:
         return None
-    if manifest is None or log.started is None:
+    if manifest is None or log.record.started is None:
         raise EditError(
             f"{plan.folder.path} holds no run yet, so there is nothing to edit: start it first"
         )
-    if edit.key in log.edits:
+    if edit.key in {event.edit_key for event in log.record.edits}:
         return None
-    if not (log.over or log.paused):
+    if log.record.finished is None and not log.record.paused:
         raise EditError(
             f"the run in {plan.folder.path} was cut off at work: go on with it without an edit, "
             "and edit it when it is paused or finished"
         )
     options = plan.options
-    edited(edit, log.events, options.form, len(log.edits), log.now())
+    edited(edit, log.record, options.form, len(log.record.edits), log.now())
     return edit
 
 
@@ -298,7 +298,7 @@ def _open_log(folder: RunFolder, manifest: Mapping[str, Any] | None, flusher: Fl
 def _cut_at_lost_image(folder: RunFolder, log: EventLog) -> None:
     """Forget what was told from the first lost image on: a power cut can take its file alone."""
     images = ImageStore(folder / IMAGES)
-    for at, event in enumerate(log.events):
+    for at, event in enumerate(log.record.events):
         if isinstance(event, Generated):
             request = event.request
             made = [shown.mask for shown in request.references]
@@ -337,23 +337,25 @@ async def _loop(
                 )
             )
         )
-        saver = await stack.enter_async_context(plan.checkpoints(folder, log.__len__))
+        saver = await stack.enter_async_context(plan.checkpoints(folder, lambda: len(log.record)))
         context = context_of(plan, run_models, panel, log, answers, flusher)
         await asyncio.to_thread(store_initial_image, plan.pictures, plan.options, context.images)
         machine = machine_of(plan.profile.strategy == DIRECTOR)
-        first = await worked_out(size_of(plan.scene), _first_event, plan, log)
+        first = await run_in_worker_if_large(size_of(plan.scene), _first_event, plan, log)
         driven = drive(machine, saver, context, plan.scene, first, edit, plan.drain)
         events = await stack.enter_async_context(aclosing(driven))
-        watch = ServedWatch(log.events)
+        watch = ServedWatch(log.record.events)
         _check_versions(plan, watch)
         async for event in events:
-            if isinstance(event, Edited) or (isinstance(event, Resumed) and not log.over):
+            if isinstance(event, Edited) or (
+                isinstance(event, Resumed) and log.record.finished is None
+            ):
                 # The result of before the edit is none any more.
                 (folder / RESULT).unlink(missing_ok=True)
             if isinstance(event, Finished):
                 await _write_result(folder, log, on_result)
             elif isinstance(event, Paused) and on_result is not None:
-                on_result(result_of(record_of(log.events, folder.path)))
+                on_result(result_of(record_of(log.record.events, folder.path)))
             yield event
             if (warned := _reading_warning(plan, log, event)) is not None:
                 yield warned
@@ -401,7 +403,9 @@ async def _warning(
     """Return the stored warning if ``event`` brings a scene that the models know only in part."""
     if not isinstance(event, RunStarted | Edited):
         return None
-    found = await worked_out(size_of(event.scene), _covered, plan, run_models, event.scene)
+    found = await run_in_worker_if_large(
+        size_of(event.scene), _covered, plan, run_models, event.scene
+    )
     warned = Warned(
         key=f"{event.key}:warned", at=log.now(), text=found.text, facts=tuple(found.outside)
     )
@@ -409,7 +413,7 @@ async def _warning(
 
 
 def _first_event(plan: RunPlan, log: EventLog) -> Event:
-    if log.started is None:
+    if log.record.started is None:
         return RunStarted(
             key="run",
             at=log.now(),
@@ -419,15 +423,17 @@ def _first_event(plan: RunPlan, log: EventLog) -> Event:
             config=plan.config,
             reading=plan.reading,
         )
-    times = sum(isinstance(event, Resumed) for event in log.events)
-    return Resumed(key=f"resumed:{times + 1}", at=log.now(), after=log.events[-1].key)
+    times = sum(isinstance(event, Resumed) for event in log.record.events)
+    return Resumed(key=f"resumed:{times + 1}", at=log.now(), after=log.record.events[-1].key)
 
 
 async def _write_result(folder: RunFolder, log: EventLog, on_result: _OnResult) -> None:
     path = folder / RESULT
-    scene = SceneGraph() if log.started is None else log.started.scene
-    result = await worked_out(size_of(scene), lambda: result_of(record_of(log.events, folder.path)))
-    if log.edits or not path.exists():
+    scene = SceneGraph() if log.record.started is None else log.record.started.scene
+    result = await run_in_worker_if_large(
+        size_of(scene), lambda: result_of(record_of(log.record.events, folder.path))
+    )
+    if log.record.edits or not path.exists():
         await asyncio.to_thread(lambda: write_text(path, result.model_dump_json(indent=2)))
     if on_result is not None:
         on_result(result)

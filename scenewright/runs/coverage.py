@@ -1,37 +1,28 @@
 """Coverage of a scene by the models of a profile, before anything is drawn.
 
-A scene of which the judges of the loop can judge nothing, or of which no object can be drawn, is
-refused: drawing it would cost time and say nothing. Of any other scene the facts that nobody can
-judge are told first, and are unscored later.
+A scene is refused if the judges of the loop can judge nothing of it, or if none of its objects can
+be drawn. Otherwise facts that no judge can answer are reported up front and left unscored.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from scenewright.config.profiles import LOCAL_BACKEND, BackendSpec, Profile, local_model_of
+from scenewright.config.profiles import Profile
 from scenewright.config.settings import Settings, load_profiles, load_settings
 from scenewright.core.closed_vocabulary import (
     ClosedVocabulary,
     Unknown,
-    VocabularyError,
     listed,
-    read_vocabulary,
 )
-from scenewright.core.english import article
 from scenewright.core.facts import STATED_KINDS, Fact
-from scenewright.core.inflection import plural, verb_base
-from scenewright.core.intent import Passage
+from scenewright.core.inflection import plural
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.judge import Judge
-from scenewright.core.scene import Attributes, SceneGraph
 from scenewright.graphs.errors import RunError
-from scenewright.runs.model_factory.local_models import backend_folder, judge_folder
+from scenewright.runs.known_words import Words, words_of_backend, words_of_judge
 from scenewright.runs.readiness import obstacle, this_machine
-
-Words = ClosedVocabulary | None
 
 
 class UnknownSceneError(RunError):
@@ -172,94 +163,6 @@ def coverage_of(
     return replace(found, others=others, kept=len(others) < len(knowing))
 
 
-def drawn_as_known(
-    scene: SceneGraph, profile: Profile, backend: ImageBackend | None = None
-) -> SceneGraph:
-    """Return ``scene`` in words that the image model knows: see :func:`in_known_words`."""
-    known = _of_backend(profile.backend) if backend is None else backend.features.vocabulary
-    return in_known_words(scene, known, "drawn and checked")
-
-
-def checked_as_known(scene: SceneGraph, judges: Sequence[Judge]) -> SceneGraph:
-    """Return ``scene`` in words that ``judges`` know, all of them; see :func:`in_known_words`."""
-    known = [judge.caps.vocabulary for judge in judges]
-    return in_known_words(scene, known[0] if known and None not in known else None, "checked")
-
-
-def in_known_words(scene: SceneGraph, known: Words, done: str) -> SceneGraph:
-    """Return ``scene`` in words of ``known`` where they follow from those that were said.
-
-    A woman becomes a person where only persons are known, and what lies on a table is on it.
-    What was said is then not checked: it is an unread passage of the intent, ``done`` as the other.
-    """
-    if known is None:
-        return scene
-    said = scene.intent.sentence
-    passages: dict[str, Passage] = {}
-
-    def checked_as(span: tuple[int, int], words: str, reason: str) -> None:
-        text = said[slice(*span)] or words
-        passages[words] = Passage(
-            start=span[0], end=span[1], text=text, reason=f"{done} as {reason}"
-        )
-
-    names = {o.name: to for o in scene.objects if (to := known.hypernym(o.name)) is not None}
-    for name, to in names.items():
-        place = re.search(rf"\b(?:{re.escape(name)}|{re.escape(plural(name))})\b", said, re.I)
-        checked_as(place.span() if place else (0, 0), name, f"{article(to)} {to}")
-    postures: dict[str, set[str]] = {}
-    relations = []
-    for relation in scene.relations:
-        predicate = relation.predicate
-        if (to := known.place(predicate)) is not None:
-            postures.setdefault(relation.source, set()).add(_verb_of(predicate))
-            checked_as(_in_text(predicate, said), predicate, repr(to))
-            relation = relation.model_copy(update={"predicate": to})
-        relations.append(relation)
-    if not passages:
-        return scene
-    objects = []
-    for item in scene.objects:
-        kept = _without(item.attributes, postures.get(item.id, frozenset()))
-        changed = {"name": names.get(item.name, item.name), "attributes": kept}
-        objects.append(item.model_copy(update=changed))
-    unread = (*scene.intent.unread, *passages.values())
-    graph = scene.model_copy(
-        update={"objects": tuple(objects), "relations": tuple(dict.fromkeys(relations))}
-    )
-    intent = scene.intent.model_copy(
-        update={"unread": tuple(sorted(unread, key=lambda passage: passage.start))}
-    )
-    # What is no longer said by its sentence must not be bound to it again.
-    return graph.said_as(intent) if scene.sentence else graph.model_copy(update={"intent": intent})
-
-
-def _verb_of(words: str) -> str:
-    """Return the base form of the verb with which ``words`` begin; empty for another word."""
-    return verb_base(words.casefold().partition(" ")[0]) or ""
-
-
-def _in_text(predicate: str, text: str) -> tuple[int, int]:
-    """Return where ``text`` says ``predicate``, in any form of its verb; (0, 0) if nowhere."""
-    place = re.escape(predicate.partition(" ")[2])
-    rest = re.compile(rf"(?:\s+\w+){{0,2}}?\s+{place}\b", re.I)
-    for word in re.finditer(r"\w+", text):
-        if _verb_of(word[0]) == _verb_of(predicate) and (found := rest.match(text, word.end())):
-            return word.start(), found.end()
-    return 0, 0
-
-
-def _without(attributes: Attributes, postures: Collection[str]) -> Attributes:
-    """Return ``attributes`` without the states that the verbs ``postures`` say."""
-    if not postures:
-        return attributes
-    kept = {
-        key: " and ".join(one for one in value.split(" and ") if _verb_of(one) not in postures)
-        for key, value in attributes.items()
-    }
-    return Attributes({key: value for key, value in kept.items() if value})
-
-
 def check_coverage(found: Coverage) -> Coverage:
     """``found``; raises ``UnknownSceneError`` if the models know nothing of the scene."""
     if found.nothing:
@@ -275,7 +178,7 @@ def _coverage(
     backend: ImageBackend | None = None,
 ) -> Coverage:
     loop, report = _words(profile.judges, judges), _words(profile.report_judges, report_judges)
-    drawn = _of_backend(profile.backend) if backend is None else backend.features.vocabulary
+    drawn = words_of_backend(profile.backend, backend)
     stated = [fact for fact in facts if fact.kind in STATED_KINDS]
     return Coverage(
         profile=profile.name,
@@ -309,25 +212,6 @@ def facts_outside(
 
 
 def _words(specs: Sequence[str], judges: Sequence[Judge] | None) -> list[Words]:
-    if judges is None:
-        return [_of_judge(spec) for spec in specs]
-    return [judge.caps.vocabulary for judge in judges]
-
-
-def _of_judge(spec: str) -> Words:
-    model = local_model_of(spec)
-    return None if model is None else _read(lambda: read_vocabulary(judge_folder(model)))
-
-
-def _of_backend(spec: BackendSpec) -> Words:
-    if spec.kind != LOCAL_BACKEND:
-        return None
-    return _read(lambda: read_vocabulary(backend_folder(spec.model)))
-
-
-def _read(read: Callable[[], Words]) -> Words:
-    try:
-        return read()
-    except VocabularyError:
-        # The model itself tells what is wrong with its file when it is built.
-        return None
+    if judges is not None:
+        return [judge.caps.vocabulary for judge in judges]
+    return [words_of_judge(spec) for spec in specs]

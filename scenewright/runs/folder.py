@@ -227,7 +227,11 @@ class RunFolder:
                     "choose a new folder"
                 )
             return None
-        found = _config_changes(_as_json(manifest["config"]), _as_json(config))
+        old, new = _as_json(manifest["config"]), _as_json(config)
+        found = ["another scene"] if old.get("scene") != new.get("scene") else []
+        for part in sorted({*old, *new} - {"scene"}):
+            place = "" if part != "replaced" else part
+            found += differences(old.get(part), new.get(part), place)
         if found:
             raise RunError(
                 f"{self.path} holds a run of another configuration: {_listed(found)}. Name another "
@@ -315,14 +319,6 @@ def _listed(found: Sequence[str], between: str = "; ") -> str:
     return between.join(shown)
 
 
-def _config_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return what differs between two configurations of a run, one clause each."""
-    found = ["another scene"] if old.get("scene") != new.get("scene") else []
-    for part in sorted({*old, *new} - {"scene"}):
-        found += differences(old.get(part), new.get(part), "" if part != "replaced" else part)
-    return found
-
-
 _GROUPS = {
     "backend": "the image model",
     "composer": "the composer",
@@ -375,7 +371,7 @@ def _model_changes(
         changed += [
             f"{name} {id}"
             for id in before
-            if id in now and before[id] != now[id] and not _reached(before[id], moved)
+            if id in now and before[id] != now[id] and not _uses_account(before[id], moved)
         ]
     if len(changed) == 1:
         found.append(f"{changed[0]} has other weights, settings or libraries")
@@ -385,15 +381,15 @@ def _model_changes(
     return found if found or moved else ["their order has changed"]
 
 
-def _reached(model: Any, accounts: Sequence[str]) -> bool:
+def _uses_account(model: Any, accounts: Sequence[str]) -> bool:
     """Return whether a manifest's model is reached through one of ``accounts``.
 
     A composer names its language model, ``account:model``, in its fingerprint.
     """
-    told = f"{model.get('id')} {model.get('fingerprint')}" if isinstance(model, dict) else ""
+    words = f"{model.get('id')} {model.get('fingerprint')}" if isinstance(model, dict) else ""
     return any(
         word.startswith((f"{account}:", f"{DECISION_KIND}:{account}/"))
-        for word in told.split()
+        for word in words.split()
         for account in accounts
     )
 

@@ -122,7 +122,7 @@ class RunArguments(ModelObjects, ControlArguments, total=False):
     """Words that a scene graph was read from: the title of the run's page, and the prompt of
     profiles that draw from sentences (default: none; a sentence is its own)."""
     reading: SentenceReading | None
-    """How the sentence of a scene graph was read, which the run tells and counts."""
+    """Reading of the sentence of a scene graph, for the record and the costs of the run."""
     start: Image.Image | str | Path | None
     """Picture to begin with instead of drawing one."""
     mask: Image.Image | str | Path | None

@@ -1,4 +1,4 @@
-"""What a run is to do, worked out before any model is touched."""
+"""Plan of a run, made before any model is touched."""
 
 from __future__ import annotations
 
@@ -30,14 +30,20 @@ from scenewright.core.flushing import in_thread
 from scenewright.core.ports.backend import always
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
-from scenewright.graphs.checkpoints import CheckpointFactory, Checkpoints, RunPlace
+from scenewright.graphs.checkpoints import (
+    CheckpointFactory,
+    LoopCheckpoints,
+    RunPlace,
+    SqliteCheckpoints,
+)
 from scenewright.graphs.errors import EditError
 from scenewright.graphs.events import Edit, SentenceReading
 from scenewright.graphs.initial_image import InitialImage, load_initial_image
 from scenewright.graphs.state import never
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
-from scenewright.runs.coverage import check_coverage, coverage_of, drawn_as_known
+from scenewright.runs.coverage import check_coverage, coverage_of
 from scenewright.runs.folder import CHECKPOINTS, RunError, RunFolder, choose_folder
+from scenewright.runs.known_words import drawn_as_known
 from scenewright.runs.model_factory.profiles import JUDGE_GROUPS, chat_name
 from scenewright.runs.options import (
     MODELS,
@@ -61,11 +67,11 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def folder_checkpoints(
-    folder: RunPlace, told: Callable[[], int]
-) -> AsyncIterator[Checkpoints]:
+    folder: RunPlace, event_count: Callable[[], int]
+) -> AsyncIterator[LoopCheckpoints]:
     """Return the checkpoints in the run folder itself: an SQLite file."""
-    async with in_thread(lambda: Checkpoints.opened(folder.path / CHECKPOINTS, told)) as saver:
-        yield saver
+    async with in_thread(lambda: SqliteCheckpoints.opened(folder.path / CHECKPOINTS)) as store:
+        yield LoopCheckpoints(store, event_count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,7 @@ class RunPlan:
     """All that is known of a run before a model is touched."""
 
     scene: SceneGraph
-    """What is asked; of a sentence that is still :attr:`unread`, what stands for it."""
+    """Scene that is asked for; preliminary while its sentence is :attr:`unread`."""
     profile: Profile
     """Models and choices."""
     settings: Settings
@@ -96,9 +102,9 @@ class RunPlan:
     options: LoopOptions
     """Numbers and choices of the loop."""
     config: dict[str, Any]
-    """What the manifest says of it; decides whether two calls mean the same run."""
+    """Configuration in the manifest; decides whether two calls mean the same run."""
     folder: RunFolder
-    """Where it goes."""
+    """Run folder."""
     overrides: ModelOverrides
     """Models that replace those of the profile; None where none does."""
     resume: bool
@@ -106,7 +112,7 @@ class RunPlan:
     named: bool
     """Whether the caller named the folder."""
     edit: Edit | None = None
-    """What a person says of the run so far; it goes on from there."""
+    """Correction by a person, from which the run continues."""
     pause: Callable[[], bool] = never
     """Asked before each plan: whether the run is to wait for a person."""
     checkpoints: CheckpointFactory = folder_checkpoints
@@ -129,7 +135,7 @@ class RunPlan:
     unread: UnreadSentence | None = None
     """The sentence that its language model reads before anything else; None: there is none."""
     reading: SentenceReading | None = None
-    """How its sentence was read; None where no language model was asked."""
+    """Reading of its sentence; None where no language model was asked."""
 
     @property
     def replaced(self) -> set[str]:

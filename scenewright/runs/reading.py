@@ -160,10 +160,10 @@ def paid_reading(model: str, spent: Meter, problem: str) -> SentenceReading:
 def parser_of(profile: Profile, settings: Settings) -> LanguageParser:
     """Return the profile's language model as a parser; ``SettingsError`` without one or its key."""
     from scenewright.agents.parsers.language import LanguageParser
-    from scenewright.runs.model_factory.profiles import chat_of
+    from scenewright.runs.model_factory.profiles import build_chat
 
     known = settings_with(profile, settings) or settings
-    return LanguageParser(chat_of(chat_that_reads(profile), known, role="parser"))
+    return LanguageParser(build_chat(chat_that_reads(profile), known, role="parser"))
 
 
 def chat_that_reads(profile: Profile) -> str:

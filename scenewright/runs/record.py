@@ -17,9 +17,8 @@ from typing import Any, Literal, TypeVar
 
 from scenewright.core.facts import Answer, Fact, ScoreCard, State, Verdict, is_realism
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.correcting import kept_round
-from scenewright.graphs.errors import RunError
-from scenewright.graphs.eventlog import LogError, read_events
+from scenewright.graphs.errors import LogError, RunError
+from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import (
     Answered,
     Composed,
@@ -36,23 +35,19 @@ from scenewright.graphs.events import (
     Purpose,
     Resumed,
     Role,
-    RunStarted,
     Selected,
     Stage,
     ToolCalled,
 )
-from scenewright.graphs.reporting import Reporting, reporting_of
-from scenewright.graphs.run_status import (
+from scenewright.graphs.record import (
+    LoopRecord,
     RequestedScene,
-    end_of,
     facts_ever,
-    is_paused,
     scene_in_round,
-    scenes_of,
     totals_of,
-    warnings_of,
     work_of,
 )
+from scenewright.graphs.reporting import Reporting, reporting_of
 from scenewright.runs.folder import EVENTS, IMAGES, MANIFEST
 
 ROLES: tuple[Role, ...] = ("loop", "report")
@@ -448,47 +443,40 @@ def record_of(
     An event whose key was seen before is a repetition and is skipped. Raises ``PageError`` if the
     run's first event is missing.
     """
-    seen: set[str] = set()
-    told: list[Event] = []
-    for event in events:
-        if event.key not in seen or isinstance(event, Resumed):
-            told.append(event)
-        seen.add(event.key)
-    started = next((event for event in told if isinstance(event, RunStarted)), None)
+    record = LoopRecord(events)
+    started = record.started
     if started is None:
         raise PageError(
             f"{Path(folder) / EVENTS} has no run_started event: the run was cut off before "
             "its first step; start it again with the same command"
         )
     by_round: dict[int, list[RoundEvent]] = {}
-    edits = tuple(event for event in told if isinstance(event, Edited))
-    corrections = {event.round: event for event in edits if event.corrects}
-    for event in told:
+    corrections = {event.round: event for event in record.edits if event.corrects}
+    for event in record.events:
         if isinstance(event, RoundEvent):
             by_round.setdefault(max(0, event.round), []).append(event)
-    finished = end_of(told)
+    finished = record.finished
     return RunRecord(
         folder=Path(folder),
         run_id=started.run_id,
-        scenes=scenes_of(told),
+        scenes=tuple(record.scenes),
         config=dict(started.config),
         manifest=manifest or {},
         rounds=tuple(
             Round(index, tuple(by_round.get(index, ())), corrections.get(index))
             for index in sorted({*by_round, *corrections})
         ),
-        best_round=kept_round(told) if finished is None else finished.best_round,
+        best_round=record.kept_round() if finished is None else finished.best_round,
         finished=finished,
         started_at=started.at,
         # A run that goes on from a pause or an end was not cut off.
         resumed=sum(
-            isinstance(event, Resumed) and not event.after.startswith(("paused", "finished"))
-            for event in told
+            not event.after.startswith(("paused", "finished")) for event in record.all(Resumed)
         ),
-        totals={**totals_of(told), **(finished.totals if finished is not None else {})},
-        paused=is_paused(told),
+        totals={**totals_of(record.events), **(finished.totals if finished is not None else {})},
+        paused=record.paused,
         sentence=started.sentence or started.scene.title,
-        edits=edits,
-        warnings=warnings_of(told),
-        reporting=reporting_of(told),
+        edits=tuple(record.edits),
+        warnings=record.warnings,
+        reporting=reporting_of(record.events),
     )

@@ -205,6 +205,10 @@ class RunResult(FrozenModel):
         """Scores of the kept image by judges that the loop never saw."""
         return self.best.report_card if self.best is not None else None
 
+    def score(self, role: Role) -> float | None:
+        """SGScore of the kept image by the judges of ``role``; none if they did not score it."""
+        return None if self.best is None else self.best.score(role)
+
     def image_path(self, image: str) -> Path:
         """Return the file of an image of this run."""
         return self.folder / IMAGES / f"{image}.png"
@@ -217,7 +221,7 @@ class RunResult(FrozenModel):
         """
         first = next((r for r in self.rounds if r.round == self.first_round), None)
         before = None if first is None else first.score(role)
-        after = None if self.best is None else self.best.score(role)
+        after = self.score(role)
         return None if before is None or after is None else after - before
 
 

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from langgraph.runtime import Runtime
 from PIL import Image
 from pydantic import Field
 
@@ -33,12 +34,14 @@ from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FrozenModel
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import Answered, Role, SentenceReading
+from scenewright.graphs.judging import judge_candidate
+from scenewright.graphs.record import Candidate
 from scenewright.graphs.reporting import Reporting, reporting_of, version_changes
 from scenewright.graphs.state import CheckContext
-from scenewright.graphs.verify import build_verify
 from scenewright.providers import open_answers
-from scenewright.runs.coverage import checked_as_known, coverage_of
+from scenewright.runs.coverage import coverage_of
 from scenewright.runs.folder import RunError
+from scenewright.runs.known_words import checked_as_known
 from scenewright.runs.model_factory.profiles import RunJudges, build_judges
 from scenewright.runs.options import ModelOverrides
 from scenewright.runs.reading import ReadScene, read_scene
@@ -237,16 +240,8 @@ async def score(
         name = await asyncio.to_thread(context.images.put, picture)
         both = bool(context.judges("report"))
         roles: tuple[Role, ...] = ("loop", "report") if both else ("loop",)
-        check = build_verify().compile()
-        data = graph.model_dump(mode="json")
-        await asyncio.gather(
-            *(
-                check.ainvoke(
-                    {"scene": data, "image": name, "round": 0, "role": role}, context=context
-                )
-                for role in roles
-            )
-        )
+        candidate, runtime = Candidate(0, name), Runtime(context=context)
+        await asyncio.gather(*(judge_candidate(graph, candidate, role, runtime) for role in roles))
     facts = profile.form(realism).facts(graph)
     covered = coverage_of(
         profile,
@@ -255,12 +250,12 @@ async def score(
         report_judges=judging.report_judges,
         settings=settings,
     ).judged
-    asked = [event for event in context.log.events if isinstance(event, Answered)]
+    asked = context.record.all(Answered)
     return Score(
         scene=graph,
         facts=facts,
-        loop=context.card(0),
-        report=context.card(0, "report") if both else None,
+        loop=context.record.card(0),
+        report=context.record.card(0, "report") if both else None,
         warnings=(
             *read.warnings,
             *((covered.text,) if covered.text else ()),

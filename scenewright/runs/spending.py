@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -47,7 +47,13 @@ def unpriced_models(
 
     ``replaced``: fields of the profile whose models others stand in for.
     """
-    return without_price(_used(profile, replaced), settings)
+    groups = ("judges", "report_judges", "realism_judges", "realism_report_judges")
+    models = [spec for name in groups if name not in replaced for spec in getattr(profile, name)]
+    if profile.chat is not None and "chat" not in replaced:
+        models.append(profile.chat)
+    if profile.backend.kind != LOCAL_BACKEND and "backend" not in replaced:
+        models.append(f"{profile.backend.kind}:{profile.backend.model}")
+    return without_price(models, settings)
 
 
 def without_price(models: Iterable[str], settings: Settings) -> list[str]:
@@ -63,19 +69,9 @@ def without_price(models: Iterable[str], settings: Settings) -> list[str]:
             account = settings.account(name)
             if account.self_hosted:
                 continue
-            named = account.provider if account.base_url is None else name
+            named = account.priced_as(name)
             decides = split_judge(spec)[0] == DECISION_KIND
             asked = (DECISION_KIND, f"{named}/{model}") if decides else (named, model)
             if prices.price(*asked) is None:
                 found[spec] = None
     return [*found]
-
-
-def _used(profile: Profile, replaced: Collection[str]) -> Iterator[str]:
-    for group in ("judges", "report_judges", "realism_judges", "realism_report_judges"):
-        if group not in replaced:
-            yield from getattr(profile, group)
-    if profile.chat is not None and "chat" not in replaced:
-        yield profile.chat
-    if profile.backend.kind != LOCAL_BACKEND and "backend" not in replaced:
-        yield f"{profile.backend.kind}:{profile.backend.model}"

@@ -34,15 +34,15 @@ from scenewright.runs.plan import plan_again
 from scenewright.runs.reading import ReadScene, read_scene
 from scenewright.runs.result import RunResult
 
-HOW = (
+EDIT_HELP = (
     'Resume with an edit to go on, for example {"missing": "hat on dog", "rounds": 2} or '
     '{"verdicts": {"FACT ID": "no"}}; with null to end here.'
 )
-"""What a person who is asked may answer."""
+"""Answers that a person may give."""
 
 
 class StudioInput(TypedDict):
-    """What a person enters."""
+    """Input by a person."""
 
     scene: str
     """A scene as a sentence or in any text format. The path of a file is none: a server opens no
@@ -75,12 +75,12 @@ class UnreadPassage(TypedDict):
 
 
 class StudioOutput(TypedDict):
-    """What a person gets."""
+    """Output for a person."""
 
     unread: list[UnreadPassage]
     """Passages of the sentence that are not part of the scene; told before anything is drawn."""
     doubts: list[dict[str, Any]]
-    """What the sentence could mean otherwise, as ``POST /v1/parse`` tells it: the ``sentence`` of
+    """Other meanings of the sentence, as ``POST /v1/parse`` tells it: the ``sentence`` of
     a choice is a scene that can be read in one way only."""
     warning: str
     """Both in one line, and why a language model did not read it; empty if all is sure."""
@@ -100,7 +100,7 @@ class StudioOutput(TypedDict):
     reporting: str
     """Whether these are other models than the loop's: ``independent``, ``self`` or ``none``."""
     missing: str
-    """What the kept image was not found to hold, as triplets; empty if nothing is missing."""
+    """Facts missing in the kept image, as triplets; empty if nothing is missing."""
 
 
 class StudioState(StudioInput, StudioOutput):
@@ -111,7 +111,7 @@ class StudioState(StudioInput, StudioOutput):
     edit: dict[str, Any] | None
     """The edit with which the run is to go on, as JSON data; None where there is none."""
     edits: int
-    """How many edits were given."""
+    """Number of edits so far."""
     problem: str
     """Why the last edit cannot be done; empty if it was."""
 
@@ -130,8 +130,12 @@ def build_studio() -> StateGraph[StudioState, None, StudioInput, StudioOutput]:
     graph.add_node("review", _review)
     graph.add_edge(START, "read")
     graph.add_edge("read", "refine")
-    graph.add_conditional_edges("refine", _after_run, ["review", END])
-    graph.add_conditional_edges("review", _after_review, ["refine", END])
+    graph.add_conditional_edges(
+        "refine", lambda state: "review" if state.get("review") else END, ["review", END]
+    )
+    graph.add_conditional_edges(
+        "review", lambda state: END if state.get("edit") is None else "refine", ["refine", END]
+    )
     return graph
 
 
@@ -150,19 +154,21 @@ async def _read(state: StudioState) -> dict[str, Any]:
 
 
 async def _refine(state: StudioState, runtime: Runtime[None]) -> dict[str, Any]:
-    def tell(event: Event) -> None:
+    def stream(event: Event) -> None:
         runtime.stream_writer(event.model_dump(mode="json"))
 
-    said = state.get("edit")
-    if said is None:
+    edit = state.get("edit")
+    if edit is None:
         options = _options(state)
         read = ReadScene.model_validate(state["read"])
         profile = state.get("profile")
         return _output(
-            await refine(read.scene, profile, on_event=tell, options=options, reading=read.reading)
+            await refine(
+                read.scene, profile, on_event=stream, options=options, reading=read.reading
+            )
         )
     try:
-        result = await execute(plan_again(state["folder"], edit=_edit(said)), on_event=tell)
+        result = await execute(plan_again(state["folder"], edit=_edit(edit)), on_event=stream)
     except EditError as error:
         return {"problem": str(error), "edit": None}
     return _output(result) | {"edit": None}
@@ -177,36 +183,28 @@ def _options(state: StudioState) -> RunOptions:
         raise RunError(f"{first_problem(error)}{suggestion(error, RunOptions)}") from error
 
 
-def _after_run(state: StudioState) -> str:
-    return "review" if state.get("review") else END
-
-
 async def _review(state: StudioState) -> dict[str, Any]:
     shown = {name: state.get(name) for name in StudioOutput.__annotations__}
-    said = interrupt({**shown, "problem": state.get("problem", ""), "how": HOW})
-    if not said:
+    reply = interrupt({**shown, "problem": state.get("problem", ""), "how": EDIT_HELP})
+    if not reply:
         return {"edit": None, "problem": ""}
-    if not isinstance(said, Mapping):
-        said = {"missing": str(said)}
+    if not isinstance(reply, Mapping):
+        reply = {"missing": str(reply)}
     edits = state.get("edits", 0)
     # The same answer gives the same key if the server starts the node again.
-    digest = hashlib.sha256(json.dumps([edits, said], sort_keys=True).encode()).hexdigest()
-    return {"edit": {"key": digest[:16], **said}, "edits": edits + 1, "problem": ""}
+    digest = hashlib.sha256(json.dumps([edits, reply], sort_keys=True).encode()).hexdigest()
+    return {"edit": {"key": digest[:16], **reply}, "edits": edits + 1, "problem": ""}
 
 
-def _after_review(state: StudioState) -> str:
-    return "refine" if state.get("edit") is not None else END
-
-
-def _edit(said: Mapping[str, Any]) -> Edit:
-    read = dict(said)
+def _edit(reply: Mapping[str, Any]) -> Edit:
+    read = dict(reply)
     try:
         for name in ("missing", "scene"):
             if isinstance(read.get(name), str):
                 read[name] = loads_scene(read[name])
         return Edit.model_validate(read)
     except ValidationError as error:
-        raise EditError(f"the edit is wrong: {first_problem(error)}. {HOW}") from error
+        raise EditError(f"the edit is wrong: {first_problem(error)}. {EDIT_HELP}") from error
     except ValueError as error:
         raise EditError(f"the edit cannot be read: {error}") from error
 
@@ -218,8 +216,8 @@ def _output(result: RunResult) -> dict[str, Any]:
         "folder": str(result.folder),
         "stop_reason": result.stop_reason,
         "best_round": result.best_round,
-        "loop_score": result.loop_card.sgscore if result.loop_card is not None else None,
-        "report_score": result.report_card.sgscore if result.report_card is not None else None,
+        "loop_score": result.score("loop"),
+        "report_score": result.score("report"),
         "reporting": result.reporting.kind,
         "missing": dump_scene(missing.graph, "triplets").strip() if missing else "",
     }

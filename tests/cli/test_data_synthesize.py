@@ -123,7 +123,7 @@ def test_where_the_model_fails_the_rules_stand_in_and_say_so(
 ) -> None:
     out = tmp_path / "prompts.jsonl"
     arguments = ("synthesize", out, "-n", 3, "--chat", "lab:gpt-4o", "-q")
-    lab.order("refusal", 1, key=account)
+    lab.schedule("refusal", 1, key=account)
     result = run(*arguments)
     assert result.exit_code == 1, result.output
     assert "1 texts by rules in place of the model" in result.stderr
@@ -138,7 +138,7 @@ def test_where_the_model_fails_the_rules_stand_in_and_say_so(
 def test_a_model_that_never_answers_ends_the_work(
     tmp_path: Path, account: str, lab: ThreadedMockProviders
 ) -> None:
-    lab.order("500", 40, key=account)
+    lab.schedule("500", 40, key=account)
     result = run("synthesize", tmp_path / "a.jsonl", "-n", 40, "--chat", "lab:gpt-4o", "-q")
     assert result.exit_code == 2
     assert "failed 5 times and never answered" in result.stderr
@@ -170,7 +170,7 @@ def test_what_a_model_does_not_classify_is_told_and_asked_again(
 ) -> None:
     file = tmp_path / "mine.jsonl"
     file.write_text('{"id": "a", "prompt": "a dog"}\n', encoding="utf-8")
-    lab.order("refusal", 1, key=account)
+    lab.schedule("refusal", 1, key=account)
     result = run("classify", file, "--chat", "lab:gpt-4o")
     assert result.exit_code == 1, result.output
     assert "1 prompts are not classified" in result.stderr

@@ -30,7 +30,7 @@ def judges(monkeypatch: pytest.MonkeyPatch) -> dict[str, ScriptedJudge]:
     def judge(spec: str, settings: object = None) -> ScriptedJudge:
         return made.setdefault(spec, ScriptedJudge(name=spec.rpartition("/")[2], usd=0.001))
 
-    monkeypatch.setattr(profiles, "judge_of", judge)
+    monkeypatch.setattr(profiles, "build_judge", judge)
     return made
 
 
@@ -199,7 +199,7 @@ async def slowly(judge, facts, answers):
     await asyncio.sleep(0.02)
     return answers
 
-profiles.judge_of = lambda spec, **more: ScriptedJudge(behave=slowly)
+profiles.build_judge = lambda spec, **more: ScriptedJudge(behave=slowly)
 # Where the tests run in the background of a shell, they inherit that SIGINT is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 app()

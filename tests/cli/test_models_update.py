@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from scenewright.cli.main import app
-from scenewright.cli.models_update import check_facts
+from scenewright.cli.models import check_facts
 from scenewright.providers import model_facts as facts_module
 from scenewright.providers.known_models import end_of
 from scenewright.providers.model_facts import (

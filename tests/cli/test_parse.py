@@ -47,7 +47,7 @@ class Chats:
         self.model = ReplyingChat(replies=[GRAPH])
         self.asked: list[tuple[str, object]] = []
 
-    def chat_of(
+    def build_chat(
         self, spec: str, settings: object = None, *, role: str = "", overrides: object = None
     ) -> BaseChatModel:
         assert role == "parser"
@@ -58,7 +58,7 @@ class Chats:
 @pytest.fixture(autouse=True)
 def chats(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Chats:
     made = Chats()
-    monkeypatch.setattr(profiles, "chat_of", made.chat_of)
+    monkeypatch.setattr(profiles, "build_chat", made.build_chat)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("SCENEWRIGHT_DEBUG", "0")

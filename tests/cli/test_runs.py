@@ -34,7 +34,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiles, "backend_of", lambda spec, settings=None: backend)
     monkeypatch.setattr(
         profiles,
-        "judge_of",
+        "build_judge",
         lambda spec, settings=None: ScriptedJudge(name=spec.rpartition("/")[2], level=level),
     )
     monkeypatch.setenv("SCENEWRIGHT_PROFILE", "miniature")
@@ -71,7 +71,7 @@ def test_a_run_of_a_judge_that_was_served_is_shown_without_its_account(
 ) -> None:
     served, folder = "cluster:local:miniature/judge-a", tmp_path / "run"
     monkeypatch.setattr(
-        profiles, "judge_of", lambda spec, settings=None: NamedJudge(spec, level=level)
+        profiles, "build_judge", lambda spec, settings=None: NamedJudge(spec, level=level)
     )
     settings = Path("scenewright.toml")
     settings.write_text(

@@ -14,7 +14,7 @@ from scenewright.config.settings import Settings, find_profile, load_settings
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import JudgeError
 from scenewright.providers.retry import CallError, PermanentError
-from scenewright.runs.model_factory.profiles import caller_of, judge_of
+from scenewright.runs.model_factory.profiles import build_judge, get_caller
 
 DOG = Fact(id="o:dog", kind="object", subject="dog", statement="dog", question="Is there a dog?")
 LAB = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1", "key_variable": ""}
@@ -68,12 +68,12 @@ def test_a_server_may_want_no_key() -> None:
 
 def test_a_judge_without_a_key_names_the_variable() -> None:
     with pytest.raises(JudgeError, match="GEMINI_API_KEY or GOOGLE_API_KEY"):
-        judge_of("gemini:gemini-2.5-flash")
+        build_judge("gemini:gemini-2.5-flash")
 
 
 def test_an_unknown_account_lists_what_there_is() -> None:
     with pytest.raises(SettingsError, match=r"local, replay, olip, openai, gemini, anthropic, lab"):
-        judge_of("oracle:delphi", settings=settings(lab=LAB))
+        build_judge("oracle:delphi", settings=settings(lab=LAB))
 
 
 @pytest.mark.parametrize("name", ["local", "replay", "My Lab", ""])
@@ -84,32 +84,34 @@ def test_an_account_cannot_have_every_name(name: str) -> None:
 
 def test_a_judge_of_an_account_of_ones_own() -> None:
     mine = settings(lab=LAB)
-    judge = judge_of("lab:judge-a", settings=mine)
+    judge = build_judge("lab:judge-a", settings=mine)
     assert judge.id == "lab:judge-a"
     assert not judge.caps.local
-    assert judge_of("lab:judge-a", settings=mine) is judge
+    assert build_judge("lab:judge-a", settings=mine) is judge
 
 
 def test_judges_of_an_account_share_its_limits() -> None:
     mine = settings(lab=LAB | {"requests_per_minute": 77})
-    assert caller_of("lab", mine) is caller_of("lab", mine)
+    assert get_caller("lab", mine) is get_caller("lab", mine)
     other = settings(lab=LAB | {"requests_per_minute": 78})
-    assert caller_of("lab", mine) is not caller_of("lab", other)
+    assert get_caller("lab", mine) is not get_caller("lab", other)
 
 
 def test_other_settings_make_another_caller() -> None:
     slow = load_settings(accounts={"lab": LAB}, judge_timeout=77.0)
     fast = load_settings(accounts={"lab": LAB}, judge_timeout=7.0)
-    assert caller_of("lab", slow) is not caller_of("lab", fast)
-    assert judge_of("lab:judge-a", settings=slow) is not judge_of("lab:judge-a", settings=fast)
+    assert get_caller("lab", slow) is not get_caller("lab", fast)
+    assert build_judge("lab:judge-a", settings=slow) is not build_judge(
+        "lab:judge-a", settings=fast
+    )
 
 
 def test_what_a_model_can_do_may_be_told() -> None:
     told = settings(lab=LAB | {"models": {"judge-a": {"facts_per_call": 3}}})
-    assert judge_of("lab:judge-a", settings=told).caps.facts_per_call == 3
+    assert build_judge("lab:judge-a", settings=told).caps.facts_per_call == 3
     wrong = settings(lab=LAB | {"models": {"judge-a": {"wings": 2}}})
     with pytest.raises(JudgeError, match="wings"):
-        judge_of("lab:judge-a", settings=wrong)
+        build_judge("lab:judge-a", settings=wrong)
 
 
 def test_a_profile_may_use_them_from_the_settings_file() -> None:
@@ -143,13 +145,13 @@ async def test_a_model_of_another_server_has_no_price_of_the_provider(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x" * 20)
     mine = settings(mine=spec)
-    judge = judge_of("mine:gpt-4o", settings=mine)
+    judge = build_judge("mine:gpt-4o", settings=mine)
     asked: list[str] = []
 
     async def call(*_: object, provider: str, **__: object) -> None:
         asked.append(provider)
         raise CallError(PermanentError("not here"), 1)
 
-    monkeypatch.setattr(caller_of("mine", mine), "call", call)
+    monkeypatch.setattr(get_caller("mine", mine), "call", call)
     await judge.answer(Image.new("RGB", (8, 8)), [DOG])
     assert asked == [priced]

@@ -16,7 +16,7 @@ from scenewright.config.settings import (
 )
 from scenewright.core.ports.judge import JudgeError
 from scenewright.runs.model_factory.local_models import Registry
-from scenewright.runs.model_factory.profiles import chat_of, composer_of, judge_of
+from scenewright.runs.model_factory.profiles import build_chat, build_judge, composer_of
 
 
 @pytest.fixture(autouse=True)
@@ -184,16 +184,16 @@ async def test_composers_by_name() -> None:
 
 def test_an_unknown_kind_of_judge_is_a_clear_error() -> None:
     with pytest.raises(SettingsError, match="no account 'oracle'"):
-        judge_of("oracle:delphi")
+        build_judge("oracle:delphi")
 
 
 async def test_a_record_of_answers_is_a_judge(tmp_path: Path) -> None:
     record = tmp_path / "answers.csv"
     record.write_text(f"image,question,answer,judge\n{'0' * 64},Is there a dog?,yes,ann\n")
-    judge = judge_of(f"replay:{record}#ann")
+    judge = build_judge(f"replay:{record}#ann")
     assert judge.id == f"replay:{record}#ann"
     with pytest.raises(JudgeError, match="no answers by 'bob'"):
-        judge_of(f"replay:{record}#bob")
+        build_judge(f"replay:{record}#bob")
     profile = BUILT_IN["miniature"].model_dump() | {"judges": [f"replay:{record}"]}
     assert Profile.model_validate(profile).judges == (f"replay:{record}",)
 
@@ -223,12 +223,12 @@ def test_a_decision_judge_is_named_by_its_account_and_model(
     )
     monkeypatch.setenv("OPENAI_API_KEY", "k" * 20)
     settings = load_settings()
-    plain = judge_of("decision:openai/gpt-6-luna", settings)
-    mine = judge_of("decision:lab/owner/m", settings)
+    plain = build_judge("decision:openai/gpt-6-luna", settings)
+    mine = build_judge("decision:lab/owner/m", settings)
     assert (plain.id, mine.id) == ("decision:openai/gpt-6-luna", "decision:lab/owner/m")
     assert plain.caps.probability == "decision"
     assert mine.caps.facts_per_call == plain.caps.facts_per_call // 2
-    assert mine.fingerprint != judge_of("decision:openai/owner/m", settings).fingerprint
+    assert mine.fingerprint != build_judge("decision:openai/owner/m", settings).fingerprint
     assert [account_of(one) for one in (plain.id, mine.id, "openai:m", "local:m")] == [
         "openai", "lab", "openai", None,
     ]  # fmt: skip
@@ -244,7 +244,7 @@ def test_a_decision_judge_is_named_by_its_account_and_model(
 )
 def test_a_decision_judge_without_an_account_says_how(spec: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
-        judge_of(spec)
+        build_judge(spec)
 
 
 def test_a_decision_judge_of_a_provider_without_any_says_so(
@@ -252,7 +252,7 @@ def test_a_decision_judge_of_a_provider_without_any_says_so(
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k" * 20)
     with pytest.raises(JudgeError, match="no decision models at 'anthropic'"):
-        judge_of("decision:anthropic/claude")
+        build_judge("decision:anthropic/claude")
 
 
 def test_a_profile_of_decision_judges_is_checked_and_one_that_chats_is_not_had() -> None:
@@ -267,7 +267,7 @@ def test_a_profile_of_decision_judges_is_checked_and_one_that_chats_is_not_had()
         with pytest.raises(ValueError, match=message):
             Profile.model_validate(given | more)
     with pytest.raises(SettingsError, match="writes no text"):
-        chat_of("decision:openai/gpt-6-luna")
+        build_chat("decision:openai/gpt-6-luna")
 
 
 def test_an_account_cannot_be_named_decision() -> None:

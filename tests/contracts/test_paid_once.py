@@ -51,7 +51,7 @@ from scenewright.mock_providers import Fault, MockProviders, MockSettings, servi
 from scenewright.mock_providers.accounts import Kept
 from scenewright.providers import AnswerStore
 from scenewright.runs.api import refine
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 from tests.evals.annotation.building import Photos, config_of
 from tests.evals.eval_sets import ListedSet, config, scene_items
 
@@ -196,7 +196,7 @@ async def judge_gate(bench: Bench) -> object:
 
 async def judges(bench: Bench) -> object:
     facts = read_labels(bench.shared / "labels.csv")
-    asked = [judge_of(spec, bench.settings) for spec in (JUDGE, OTHER)]
+    asked = [build_judge(spec, bench.settings) for spec in (JUDGE, OTHER)]
     bench.folder.mkdir(exist_ok=True)
     with closing(AnswerStore(bench.folder / "answers.db")) as store:
         return await run_judges(asked, facts, store=store)
@@ -230,7 +230,7 @@ async def annotation(
         *(asked, Photos(bench.shared / "photos", 3), bench.folder),
         voters_of([JUDGE], bench.settings),
         text_model_of(JUDGE, bench.settings),
-        [judge_of(OTHER, bench.settings)],
+        [build_judge(OTHER, bench.settings)],
         engine=engine,
     )
     with closing(building):
@@ -258,7 +258,7 @@ async def real_scores(bench: Bench) -> object:
     pictures = [Picture(bench.shared / f"{name}.png", "red dog") for name in THINGS]
     bench.folder.mkdir(exist_ok=True)
     with closing(AnswerStore(bench.folder / "answers.db")) as store:
-        scorer = RealScorer([judge_of(JUDGE, bench.settings)], store)
+        scorer = RealScorer([build_judge(JUDGE, bench.settings)], store)
         return await score_pictures(scorer, pictures, schemas, bench.folder / "rows.jsonl")
 
 
@@ -394,7 +394,7 @@ async def test_a_new_try_is_asked_anew(shared: Path, tmp_path: Path) -> None:
     """A gateway keeps the reply of no use: it is not what a new try gets."""
     async with serving(MockSettings(same_pictures=True)) as lab:
         bench = Bench(tmp_path / "one", shared, settings_for(lab.url))
-        lab.faults.order(Fault.EMPTY, 100, EYES)
+        lab.faults.schedule(Fault.EMPTY, 100, EYES)
         for retry in (False, True):
             results = await judged(bench, retry=retry)
             assert {row["state"] for row in results.rows("answers")} == {"unscored"}

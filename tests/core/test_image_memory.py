@@ -24,14 +24,14 @@ def test_what_was_put_or_read_is_held_and_each_caller_gets_a_copy(tmp_path: Path
     source = picture()
     name = store.put(source)
     source.putpixel((0, 0), (1, 2, 3))
-    held = store.held(name)
+    held = store.cached(name)
     assert held is not None
     held.putpixel((0, 0), (1, 2, 3))
     assert store.get(name).tobytes() == picture().tobytes()
     again = ImageStore(tmp_path, held_bytes=10 * BYTES)
-    assert again.held(name) is None
+    assert again.cached(name) is None
     again.get(name).putpixel((0, 0), (1, 2, 3))
-    found = again.held(name)
+    found = again.cached(name)
     assert found is not None
     assert found.tobytes() == picture().tobytes()
 
@@ -40,18 +40,18 @@ def test_a_store_holds_nothing_unless_asked(tmp_path: Path) -> None:
     store = ImageStore(tmp_path)
     name = store.put(picture())
     store.get(name)
-    assert store.held(name) is None
+    assert store.cached(name) is None
 
 
 def test_the_pictures_asked_for_last_are_held_up_to_the_limit(tmp_path: Path) -> None:
     store = ImageStore(tmp_path, held_bytes=2 * BYTES)
     red, green = store.put(picture("red")), store.put(picture("green"))
-    assert store.held(red) is not None
+    assert store.cached(red) is not None
     blue = store.put(picture("blue"))
-    assert [store.held(name) is not None for name in (red, green, blue)] == [True, False, True]
+    assert [store.cached(name) is not None for name in (red, green, blue)] == [True, False, True]
     large = store.put(Image.new("RGB", (64, 64)))
-    assert store.held(large) is None
-    assert store.held(red) is not None
+    assert store.cached(large) is None
+    assert store.cached(red) is not None
 
 
 def test_a_file_that_changed_or_went_is_not_told_from_memory(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_file_that_changed_or_went_is_not_told_from_memory(tmp_path: Path) -> 
     store.path(one).write_bytes(b"torn")
     store.path(two).unlink()
     for name, words in ((one, "corrupt"), (two, "no image")):
-        assert store.held(name) is None
+        assert store.cached(name) is None
         assert not store.sound(name)
         with pytest.raises(ImageError, match=words):
             store.get(name)

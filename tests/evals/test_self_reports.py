@@ -90,11 +90,11 @@ async def test_a_self_report_is_labelled_in_manifest_summary_and_report(
     # One that was written before says the same by its models.
     old = {key: value for key, value in found.manifest.items() if key != "self_reports"}
     assert told_self_reports(old) == told
-    summary = eval_command._summary(found)
+    summary = eval_command.summarize(found)
     assert summary["self_reports"] == told
     where = Console(file=StringIO(), width=200)
     monkeypatch.setattr(terminal, "console", lambda *args: where)
-    eval_command._show_summary(found, summary)
+    eval_command.print_summary(found, summary)
     said = where.file.getvalue()  # type: ignore[attr-defined]
     assert (
         "self-report: scripted:a of the panel own steered the loop of miniature/feedback/0" in said
@@ -131,7 +131,7 @@ async def test_a_metric_with_judges_of_a_loop_is_labelled_like_a_panel(
     assert told_self_reports(found.manifest) == told
     where = Console(file=StringIO(), width=200)
     monkeypatch.setattr(terminal, "console", lambda *args: where)
-    eval_command._show_summary(found, eval_command._summary(found))
+    eval_command.print_summary(found, eval_command.summarize(found))
     said = where.file.getvalue()  # type: ignore[attr-defined]
     assert "self-report: scripted:a of the metric asking steered the loop of" in said
     assert "the metric asking" in build_report(found, resamples=100).page.read_text()

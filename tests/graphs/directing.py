@@ -25,7 +25,7 @@ from scenewright.core.images import ImageStore
 from scenewright.core.layout import Region
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
-from scenewright.graphs.checkpoints import Checkpoints
+from scenewright.graphs.checkpoints import LoopCheckpoints, SqliteCheckpoints
 from scenewright.graphs.director import build_director
 from scenewright.graphs.director_record import DirectorContext
 from scenewright.graphs.eventlog import EventLog
@@ -135,8 +135,9 @@ async def direct(
         closing(Flusher()) as flusher,
         closing(opened(folder / "events.jsonl", clock or time.time, flusher)) as log,
         closing(AnswerStore(folder / "answers.sqlite", flusher=flusher)) as answers,
-        Checkpoints.opened(folder / "checkpoints.sqlite", log.__len__) as saver,
+        SqliteCheckpoints.opened(folder / "checkpoints.sqlite") as store,
     ):
+        saver = LoopCheckpoints(store, lambda: len(log.record))
         context = DirectorContext(
             backend=backend or ScriptedBackend(qualities(100, 255), masks=True),
             composer=composer or ScriptedComposer(),
@@ -150,11 +151,11 @@ async def direct(
             chat=chat,
             previews=previews,
         )
-        if "finished" in log:
-            return list(log.events)
+        if "finished" in log.record:
+            return list(log.record.events)
         config: RunnableConfig = {"configurable": {"thread_id": "run"}, "recursion_limit": 60}
         begun = await saver.begun(config)
-        if log.started is None:
+        if log.record.started is None:
             facts = facts_of(graph)
             log.append(
                 RunStarted(
@@ -171,10 +172,10 @@ async def direct(
             subgraphs=True,
         ):
             told.append(EVENT.validate_python(data))
-        stored = [event for event in told if event.key in log]
+        stored = [event for event in told if event.key in log.record]
         assert len({event.key for event in stored}) == len(stored)
         assert isinstance(told[-1], Finished)
-        return list(log.events)
+        return list(log.record.events)
 
 
 @cache
@@ -182,7 +183,7 @@ def _compiled() -> Any:
     return build_director().compile()
 
 
-def graph_of(saver: Checkpoints) -> Any:
+def graph_of(saver: LoopCheckpoints) -> Any:
     """The director's graph, compiled once for all runs."""
     graph = copy(_compiled())
     graph.checkpointer = saver

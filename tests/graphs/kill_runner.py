@@ -38,7 +38,7 @@ from scenewright.core.facts import Fact
 from scenewright.core.formats import load_scene
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import GenerationRequest
-from scenewright.graphs.checkpoints import Checkpoints
+from scenewright.graphs.checkpoints import LoopCheckpoints
 from scenewright.graphs.eventlog import EventLog, read_events
 from scenewright.graphs.events import Edit
 from scenewright.graphs.state import round_seed
@@ -118,7 +118,7 @@ def instrument(clock: Clockwork) -> None:
     after(AnswerStore, "put")
     after(ImageStore, "put")
     after(ImageStore, "remember")
-    after(Checkpoints, "aput")
+    after(LoopCheckpoints, "aput")
     after(runfolder.RunFolder, "write_manifest")
     after(runs, "write_text")
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
 from langgraph.graph import END, START, StateGraph
 
-from scenewright.graphs.checkpoints import Checkpoints
+from scenewright.graphs.checkpoints import LoopCheckpoints, SqliteCheckpoints
 
 CONFIG: Any = {"configurable": {"thread_id": "run"}}
 
@@ -18,7 +20,14 @@ class State(TypedDict, total=False):
     done: list[str]
 
 
-def graph(saver: Checkpoints, failing: bool) -> Any:
+@contextmanager
+def opened(path: Path, events: int) -> Iterator[LoopCheckpoints]:
+    """The checkpoints of a run whose log has so many events."""
+    with SqliteCheckpoints.opened(path) as store:
+        yield LoopCheckpoints(store, lambda: events)
+
+
+def graph(saver: LoopCheckpoints, failing: bool) -> Any:
     """Three steps, one with steps of its own; the last fails if wanted."""
     ran: list[str] = []
 
@@ -54,7 +63,7 @@ def graph(saver: Checkpoints, failing: bool) -> Any:
 
 
 async def broken(path: Path, events: int) -> None:
-    with Checkpoints.opened(path, lambda: events) as saver:
+    with opened(path, events) as saver:
         assert not await saver.begun(CONFIG)
         loop, _ = graph(saver, failing=True)
         with pytest.raises(RuntimeError, match="killed"):
@@ -64,7 +73,7 @@ async def broken(path: Path, events: int) -> None:
 async def test_a_loop_goes_on_at_its_last_step(tmp_path: Path) -> None:
     path = tmp_path / "checkpoints.sqlite"
     await broken(path, events=3)
-    with Checkpoints.opened(path, lambda: 3) as saver:
+    with opened(path, 3) as saver:
         assert await saver.begun(CONFIG)
         loop, ran = graph(saver, failing=False)
         found = await loop.ainvoke(None, CONFIG, durability="async")
@@ -77,7 +86,7 @@ async def test_a_loop_goes_on_at_its_last_step(tmp_path: Path) -> None:
 async def test_checkpoints_that_know_more_than_the_log_are_dropped(tmp_path: Path) -> None:
     path = tmp_path / "checkpoints.sqlite"
     await broken(path, events=3)
-    with Checkpoints.opened(path, lambda: 2) as saver:
+    with opened(path, 2) as saver:
         assert not await saver.begun(CONFIG)
         loop, ran = graph(saver, failing=False)
         await loop.ainvoke({"done": []}, CONFIG, durability="async")
@@ -87,5 +96,5 @@ async def test_checkpoints_that_know_more_than_the_log_are_dropped(tmp_path: Pat
 def test_what_is_no_database_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "checkpoints.sqlite"
     path.write_text("this is no database, but a text file\n" * 50)
-    with pytest.raises(sqlite3.Error), Checkpoints.opened(path, lambda: 0):
+    with pytest.raises(sqlite3.Error), SqliteCheckpoints.opened(path):
         pass

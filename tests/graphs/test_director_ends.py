@@ -21,7 +21,7 @@ from scenewright.graphs.events import (
     Replied,
     ToolCalled,
 )
-from scenewright.graphs.run_status import totals_of
+from scenewright.graphs.record import totals_of
 from scenewright.graphs.state import DirectorError, round_seed
 from scenewright.providers.retry import CallError, PermanentError, Transient
 from scenewright.providers.usage import Usage, count

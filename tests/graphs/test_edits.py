@@ -14,6 +14,7 @@ from scenewright.config.options import Budget
 from scenewright.config.profiles import BUILT_IN
 from scenewright.core.facts import missing_graph
 from scenewright.core.formats import load_scene
+from scenewright.graphs import checkpoints
 from scenewright.graphs.errors import EditError, RunError
 from scenewright.graphs.eventlog import EventLog
 from scenewright.graphs.events import (
@@ -379,28 +380,22 @@ async def test_an_edit_survives_the_loss_of_all_checkpoints(tmp_path: Path) -> N
     assert len(drawn) == 1
 
 
-async def test_a_run_of_an_older_version_says_so_and_stays(
+async def test_a_run_that_ended_under_another_graph_is_edited_through_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from langgraph.graph import END
-
-    from scenewright.graphs import candidates, refine
-    from scenewright.runs import api as run_kit
-
-    def ending(graph: Any, then: str) -> None:
-        candidates.add_ending(graph, END)
-
-    person = Person(tmp_path / "run", 90)
+    person = Person(tmp_path / "run", 90, 130)
     with monkeypatch.context() as older:
-        older.setattr(refine, "add_ending", ending)
-        run_kit.machine_of.cache_clear()
+        older.setattr(checkpoints, "GRAPH", checkpoints.GRAPH - 1)
         await person()
-    run_kit.machine_of.cache_clear()
     before = person.events
-    with pytest.raises(RunError, match="older version"):
-        await person(Edit(key="one"))
-    assert person.events == before
     assert (await person()).stop_reason == "rounds"
+    drawn = len(person.calls("generate"))
+    result = await person(Edit(key="one", rounds=1))
+    assert person.events[: len(before)] == before
+    # The edit's round draws its candidate, and nothing is drawn twice.
+    assert len(result.rounds) == 3
+    calls = person.calls("generate")
+    assert len(calls) == len(set(calls)) == drawn + 1
 
 
 def test_logs_of_today_are_read_as_they_were(tmp_path: Path) -> None:
@@ -411,9 +406,9 @@ def test_logs_of_today_are_read_as_they_were(tmp_path: Path) -> None:
     )
     (tmp_path / "events.jsonl").write_text(line)
     log = EventLog(tmp_path / "events.jsonl")
-    assert log.over
-    assert not log.paused
-    assert log.edits == {}
+    assert log.record.finished
+    assert not log.record.paused
+    assert log.record.edits == []
     log.close()
 
 

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from scenewright.core.facts import Recall, ScoreCard
 from scenewright.core.flushing import Flusher
-from scenewright.graphs.eventlog import EventLog, LogError, read_events
+from scenewright.graphs.errors import LogError
+from scenewright.graphs.eventlog import EventLog, read_events
 from scenewright.graphs.events import Composed, Finished, Generated, Resumed, Step
-from scenewright.graphs.run_status import active_seconds
+from scenewright.graphs.record import active_seconds
 
 
 def composed(number: int, at: float = 0.0, prompt: str = "a dog") -> Composed:
@@ -33,9 +34,9 @@ def test_a_key_is_stored_once_and_survives_reopening(tmp_path: Path) -> None:
         assert log.append(composed(2)) is True
     with closing(EventLog(path)) as log:
         assert log.append(composed(2)) is False
-        assert [event.key for event in log.events] == ["k1", "k2"]
-        assert log.get("k1", Composed) == composed(1)
-        assert log.get("k9", Composed) is None
+        assert [event.key for event in log.record.events] == ["k1", "k2"]
+        assert log.record.get("k1", Composed) == composed(1)
+        assert log.record.get("k9", Composed) is None
     assert path.read_text().count("\n") == 2
 
 
@@ -75,7 +76,7 @@ def test_wrong_type_and_steps_are_refused(tmp_path: Path) -> None:
     with closing(EventLog(None)) as log:
         log.append(composed(1))
         with pytest.raises(LogError, match="is a Composed"):
-            log.get("k1", Generated)
+            log.record.get("k1", Generated)
         step = Step(key="s", at=0.0, round=0, purpose="candidate", step=1, of=2)
         with pytest.raises(LogError, match="not stored"):
             log.append(step)
@@ -107,7 +108,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
         with file_limit(size + 20), pytest.raises(LogError, match="no space left"):
             log.append(composed(2))
         assert path.stat().st_size == size
-        assert "k2" not in log
+        assert "k2" not in log.record
         assert log.append(composed(2)) is True
     assert [event.key for event in read_events(path)] == ["k1", "k2"]
 
@@ -129,15 +130,15 @@ def test_a_cut_forgets_the_last_events_and_the_log_goes_on(tmp_path: Path) -> No
             log.append(composed(number, prompt="ä" * number))
     with closing(EventLog(path)) as log:
         log.cut(9)
-        assert len(log) == 4
+        assert len(log.record) == 4
         log.cut(2)
-        assert "k2" not in log
+        assert "k2" not in log.record
         assert log.append(composed(3)) is True
-        assert [event.key for event in log.events] == ["k0", "k1", "k3"]
+        assert [event.key for event in log.record.events] == ["k0", "k1", "k3"]
     assert [event.key for event in read_events(path)] == ["k0", "k1", "k3"]
     with closing(EventLog(path)) as log:
         log.cut(0)
-        assert len(log) == 0
+        assert len(log.record) == 0
     assert path.read_bytes() == b""
 
 
@@ -190,7 +191,7 @@ def test_an_event_that_could_not_be_flushed_beside_leaves_the_log_as_it_was(
         flusher._failure = OSError(errno.ENOSPC, "full")
         with pytest.raises(LogError, match="no space left"):
             log.append(composed(2))
-        assert "k2" not in log
+        assert "k2" not in log.record
         assert [event.key for event in read_events(path)] == ["k1"]
         assert log.append(composed(2)) is True
     flusher.close()

@@ -23,7 +23,7 @@ KINDS = {
     "begin answer",
     "end answer",
     "AnswerStore.put",
-    "Checkpoints.aput",
+    "LoopCheckpoints.aput",
     "api.write_text",
 }
 

@@ -8,7 +8,12 @@ import threading
 import pytest
 
 from scenewright.core.formats import load_scene
-from scenewright.graphs.large_scenes import LARGE, size_of, size_of_data, worked_out
+from scenewright.graphs.large_scenes import (
+    LARGE_SCENE_ITEMS,
+    run_in_worker_if_large,
+    size_of,
+    size_of_data,
+)
 
 
 def test_the_size_of_a_scene_is_that_of_its_data() -> None:
@@ -29,10 +34,16 @@ async def test_large_ones_are_worked_out_one_by_one_while_the_loop_goes_on() -> 
         at_work -= 1
         return number, threading.get_ident()
 
-    waiting = [asyncio.create_task(worked_out(LARGE + 1, slow, number)) for number in range(3)]
+    waiting = [
+        asyncio.create_task(run_in_worker_if_large(LARGE_SCENE_ITEMS + 1, slow, number))
+        for number in range(3)
+    ]
     assert await asyncio.to_thread(begun.wait, 60)
     # The loop goes on, and small ones take no thread.
-    assert await worked_out(LARGE, threading.get_ident) == threading.get_ident()
+    assert (
+        await run_in_worker_if_large(LARGE_SCENE_ITEMS, threading.get_ident)
+        == threading.get_ident()
+    )
     go.set()
     found = await asyncio.gather(*waiting)
     assert [number for number, _ in found] == [0, 1, 2]
@@ -44,6 +55,6 @@ async def test_its_errors_reach_the_caller() -> None:
     def wrong() -> None:
         raise ValueError("of the computation")
 
-    for size in (1, LARGE + 1):
+    for size in (1, LARGE_SCENE_ITEMS + 1):
         with pytest.raises(ValueError, match="of the computation"):
-            await worked_out(size, wrong)
+            await run_in_worker_if_large(size, wrong)

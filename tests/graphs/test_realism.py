@@ -20,7 +20,8 @@ from scenewright.core.ports.backend import GenerationRequest
 from scenewright.core.ports.judge import JudgeCaps
 from scenewright.core.questions import QuestionForm
 from scenewright.graphs.events import Answered, Edit, Event, Judged, Planned
-from scenewright.graphs.state import improves, round_seed
+from scenewright.graphs.record import improves
+from scenewright.graphs.state import round_seed
 from scenewright.runs.api import refine
 from scenewright.runs.folder import RunError
 from scenewright.runs.result import RunResult

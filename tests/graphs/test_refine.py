@@ -39,8 +39,9 @@ from scenewright.graphs.events import (
     Retrying,
     Step,
 )
+from scenewright.graphs.record import improves
 from scenewright.graphs.refine import build_refine
-from scenewright.graphs.state import improves, round_seed
+from scenewright.graphs.state import round_seed
 from scenewright.graphs.strategies.base import GenerationOverrides
 from scenewright.providers.retry import FailedAttempt, notify_retry
 from scenewright.runs.api import refine
@@ -454,7 +455,17 @@ def test_round_0_uses_the_seed_of_the_run_and_all_others_differ() -> None:
 
 def test_the_graph_compiles_without_a_host() -> None:
     nodes = set(build_refine().compile().get_graph().nodes)
-    assert {"compose", "generate", "verify", "decide", "reference", "report", "finish"} <= nodes
+    assert {"compose", "generate", "verify", "decide", "reference", "report", "review"} <= nodes
+
+
+def test_the_page_on_the_architecture_shows_the_machine() -> None:
+    graph = build_refine().compile().get_graph()
+    # The machine waits in review and has no end; LangGraph draws one where it stops looking.
+    del graph.nodes["__end__"]
+    graph.edges[:] = [edge for edge in graph.edges if edge.target != "__end__"]
+    page = Path(__file__).parents[2] / "docs" / "architecture.md"
+    drawn = graph.draw_mermaid().strip()
+    assert f"```mermaid\n{drawn}\n```\n" in page.read_text(encoding="utf-8")
 
 
 async def test_what_of_a_prompt_is_not_read_is_told_in_tokens_and_facts(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.world import KINDS
 from scenewright.runs.api import refine
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
-from scenewright.runs.model_factory.profiles import build_run_models, judge_of
+from scenewright.runs.model_factory.profiles import build_judge, build_run_models
 
 PROFILE = find_profile("miniature")
 LIMIT_BYTES = 80 * 2**20
@@ -45,7 +45,7 @@ def test_loop_and_report_judges_are_different_models() -> None:
 
 @pytest.mark.parametrize("spec", [*PROFILE.judges, *PROFILE.report_judges])
 async def test_judges_tell_what_is_there_from_what_is_not(spec: str) -> None:
-    judge = judge_of(spec)
+    judge = build_judge(spec)
     rng = random.Random("held-out judges")
     right: dict[bool, list[bool]] = {True: [], False: []}
     for _ in range(25):

@@ -125,8 +125,8 @@ def main() -> None:
     if os.waitpid(start(url, folder, strategy), 0)[1]:
         raise SystemExit("the run did not come to its end")
     log = EventLog(folder / EVENTS)
-    told = [type(event) for event in log.events]
-    composed = sum(isinstance(e, Composed) and e.tokens_in > 0 for e in log.events)
+    told = [type(event) for event in log.record.events]
+    composed = sum(isinstance(e, Composed) and e.tokens_in > 0 for e in log.record.events)
     log.close()
     print(
         json.dumps(

@@ -49,7 +49,7 @@ async def test_a_fault_that_passes(
 ) -> None:
     expected = await decided(judge)
     assert {answer.state for answer in expected} <= {"yes", "no"}
-    slow_lab.order(fault, 1, key)
+    slow_lab.schedule(fault, 1, key)
     answers = await decided(judge)
     assert slow_lab.report()["accounts"][key]["faults"] == {fault.value: 1}
     if fault is Fault.REFUSAL:
@@ -71,7 +71,7 @@ async def test_a_fault_that_never_passes(
     judge: DecisionJudge, slow_lab: ThreadedMockProviders, key: str, fault: Fault
 ) -> None:
     expected = await decided(judge)
-    slow_lab.order(fault, 100, key)
+    slow_lab.schedule(fault, 100, key)
     answers = await decided(judge)
     if fault in HARMLESS:
         assert said(answers) == said(expected)
@@ -88,7 +88,7 @@ async def test_a_fault_of_some_questions_costs_the_others_nothing(
     judge: DecisionJudge, slow_lab: ThreadedMockProviders, key: str, fault: Fault
 ) -> None:
     expected = await decided(judge)
-    slow_lab.order(fault, 100, key)
+    slow_lab.schedule(fault, 100, key)
     answers = await decided(judge)
     right = [at for at, answer in enumerate(answers) if answer.state != "unscored"]
     assert right

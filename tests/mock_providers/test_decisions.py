@@ -20,7 +20,7 @@ from scenewright.miniature.painter import paint
 from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.mock_providers.decisions import question_of_statement
 from scenewright.providers.caller import Caller
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 from tests.agents.judges.conformance import JudgeConformance
 from tests.mock_providers.asking import Client, picture
 
@@ -91,7 +91,7 @@ async def test_the_miniature_judges_decide_as_they_judge(
     facts = facts_of(SCENE)
     answers = await judge.answer(image, facts)
     await judge.aclose()
-    own = await judge_of("local:miniature/judge-a").answer(image, facts)
+    own = await build_judge("local:miniature/judge-a").answer(image, facts)
     digits = 6e-3 if wire == "openai" else 2e-2
     for answer, other in zip(answers, own, strict=True):
         assert answer.probability == pytest.approx(other.probability, abs=digits), answer.fact_id

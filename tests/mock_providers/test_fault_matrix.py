@@ -63,7 +63,7 @@ async def test_a_fault_that_passes(
     judge: RemoteJudge, slow_lab: ThreadedMockProviders, key: str, fault: Fault
 ) -> None:
     expected = await asked(judge)
-    slow_lab.order(fault, 1, key)
+    slow_lab.schedule(fault, 1, key)
     answers = await asked(judge)
     report = slow_lab.report()["accounts"][key]
     assert report["faults"] == {fault.value: 1}
@@ -82,7 +82,7 @@ async def test_a_fault_that_passes(
 async def test_a_fault_that_never_passes(
     judge: RemoteJudge, slow_lab: ThreadedMockProviders, key: str, fault: Fault
 ) -> None:
-    slow_lab.order(fault, 100, key)
+    slow_lab.schedule(fault, 100, key)
     answers = await asked(judge)
     lost = [answer for answer in answers if answer.state == "unscored"]
     # Answers that were complete before a reply was cut off are answers.
@@ -97,7 +97,7 @@ async def test_a_wrong_number_of_answers_loses_no_fact(
     judge: RemoteJudge, slow_lab: ThreadedMockProviders, key: str
 ) -> None:
     expected = {answer.fact_id: answer.probability for answer in await asked(judge)}
-    slow_lab.order(Fault.WRONG_NUMBER, 100, key)
+    slow_lab.schedule(Fault.WRONG_NUMBER, 100, key)
     answers = await asked(judge)
     right = [answer for answer in answers if answer.state != "unscored"]
     assert len(right) >= len(FACTS) - 1
@@ -108,7 +108,7 @@ async def test_a_wrong_number_of_answers_loses_no_fact(
 async def test_the_panel_decides_while_the_quorum_holds(
     judge: RemoteJudge, slow_lab: ThreadedMockProviders, key: str
 ) -> None:
-    slow_lab.order(Fault.UNAVAILABLE, 100, key)
+    slow_lab.schedule(Fault.UNAVAILABLE, 100, key)
     lost = await asked(judge)
     well = [
         Answer(fact_id=fact.id, judge_id="well", state="yes", probability=0.9, method="verbalized")

@@ -41,7 +41,7 @@ DONE = {"chat": "stop", "responses": "completed", "messages": "end_turn", "gemin
 
 
 def meet(lab: ThreadedMockProviders, client: Client, fault: Fault, route: str, **given: Any) -> Any:
-    lab.order(fault, 1, client.key)
+    lab.schedule(fault, 1, client.key)
     response = client.ask(route, **given)
     assert response.status == 200
     assert lab.report()["accounts"][client.key]["faults"] == {fault.value: 1}
@@ -53,7 +53,7 @@ def meet(lab: ThreadedMockProviders, client: Client, fault: Fault, route: str, *
 def test_errors_have_the_providers_status_and_shape(
     lab: ThreadedMockProviders, client: Client, fault: str, route: str
 ) -> None:
-    lab.order(fault, 1, client.key)
+    lab.schedule(fault, 1, client.key)
     response = client.ask(route)
     assert response.status == STATUS[fault]
     kind, message = error_of(route, response.data)
@@ -75,7 +75,7 @@ def test_errors_have_the_providers_status_and_shape(
 def test_a_dropped_connection_ends_without_a_byte(
     lab: ThreadedMockProviders, client: Client, route: str
 ) -> None:
-    lab.order(Fault.DROP, 1, client.key)
+    lab.schedule(Fault.DROP, 1, client.key)
     with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
         client.ask(route)
     assert client.ask(route).status == 200
@@ -85,7 +85,7 @@ def test_a_dropped_connection_ends_without_a_byte(
 def test_a_timeout_lasts_until_the_client_leaves(
     lab: ThreadedMockProviders, client: Client, route: str
 ) -> None:
-    lab.order(Fault.TIMEOUT, 1, client.key)
+    lab.schedule(Fault.TIMEOUT, 1, client.key)
     with pytest.raises(TimeoutError):
         client.ask(route, timeout=0.2)
     deadline = time.monotonic() + 60
@@ -185,7 +185,7 @@ def test_answers_outside_the_options(
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_wrong_number_of_answers(lab: ThreadedMockProviders, client: Client, route: str) -> None:
-    lab.order(Fault.WRONG_NUMBER, 6, client.key)
+    lab.schedule(Fault.WRONG_NUMBER, 6, client.key)
     numbers = {
         tuple(answer["n"] for answer in answers_of(route, client.ask(route).data)) for _ in range(6)
     }
@@ -220,7 +220,7 @@ def test_faults_are_ordered_and_cleared_over_http(client: Client) -> None:
 
 
 def test_a_bad_request_uses_up_no_ordered_fault(lab: ThreadedMockProviders, client: Client) -> None:
-    lab.order(Fault.OVERLOADED, 1, client.key)
+    lab.schedule(Fault.OVERLOADED, 1, client.key)
     assert client.ask("chat", image="").status == 400
     assert client.ask("chat", text=TWO).status == 529
 
@@ -249,7 +249,7 @@ def test_an_account_has_its_own_faults_beside_those_of_all() -> None:
     plan.set_share(Fault.DROP, 0.0, "calm")
     plan.set_share(Fault.DROP, 0.0, "empty")
     plan.set_share(Fault.EMPTY, 1.0, "empty")
-    plan.order(Fault.REFUSAL, 1)
+    plan.schedule(Fault.REFUSAL, 1)
     assert plan.draw("calm", Chance(0, 1)) is Fault.REFUSAL
     assert {plan.draw("calm", Chance(0, n)) for n in range(100)} == {None}
     assert {plan.draw("empty", Chance(0, n)) for n in range(100)} == {Fault.EMPTY}

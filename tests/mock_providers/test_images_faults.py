@@ -62,7 +62,7 @@ async def drawn(backend: RemoteBackend) -> tuple[int, int]:
 async def test_a_fault_that_passes(
     backend: RemoteBackend, slow_lab: ThreadedMockProviders, key: str, fault: Fault
 ) -> None:
-    slow_lab.order(fault, 1, key)
+    slow_lab.schedule(fault, 1, key)
     if fault is Fault.REFUSAL:
         with pytest.raises(BackendError, match=REASONS[fault]):
             await drawn(backend)
@@ -79,7 +79,7 @@ async def test_a_fault_that_passes(
 async def test_a_fault_that_never_passes(
     backend: RemoteBackend, slow_lab: ThreadedMockProviders, key: str, fault: Fault
 ) -> None:
-    slow_lab.order(fault, 100, key)
+    slow_lab.schedule(fault, 100, key)
     with pytest.raises(BackendError) as caught:
         await drawn(backend)
     told = str(caught.value)

@@ -182,7 +182,7 @@ def test_pictures_count_in_the_report(client: Client, lab: ThreadedMockProviders
 def test_refusals_are_the_providers_own(
     client: Client, lab: ThreadedMockProviders, key: str
 ) -> None:
-    lab.order(Fault.REFUSAL, 1, key)
+    lab.schedule(Fault.REFUSAL, 1, key)
     refused = asked(client)
     assert refused.status == 400
     assert refused.data["error"]["code"] == "moderation_blocked"

@@ -16,7 +16,7 @@ from scenewright.miniature.painter import paint
 from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers import ask, open_answers
 from scenewright.providers.caller import Caller
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 from tests.mock_providers.asking import Client, answers_of, body, parts_of, sheet
 
 PLACES = ("left of", "right of", "on", "no visible relationship")
@@ -63,7 +63,7 @@ async def test_probabilities_are_the_judges_own(lab: ThreadedMockProviders, clie
             for place in PLACES
         ),
     ]
-    judge = judge_of("local:miniature/judge-b")
+    judge = build_judge("local:miniature/judge-b")
     truth = [answer.probability or 0.0 for answer in await judge.answer(image, facts)]
     best = max(range(4), key=truth[1:].__getitem__)
 
@@ -95,7 +95,7 @@ async def test_a_sheet_changes_no_answer(lab: ThreadedMockProviders, key: str, s
     judge = remote_judge("gemini", "judge-a", caller, api_key=key, base_url=lab.url,
                          overrides={"stems": stems})  # fmt: skip
     said = await judge.answer(image, facts)
-    alone = await judge_of("local:miniature/judge-a").answer(image, facts)
+    alone = await build_judge("local:miniature/judge-a").answer(image, facts)
     assert [answer.choice for answer in said] == [answer.choice for answer in alone]
     assert len({answer.state for answer in said}) == 2
     await judge.aclose()
@@ -113,7 +113,7 @@ async def test_one_question_for_a_number_finds_what_one_for_each_finds(
     judge = remote_judge("gemini", "judge-a", caller, api_key=key, base_url=lab.url)
     assert judge.caps.counts
     said = await ask(judge, "i", image, facts, store=open_answers(None, None))
-    alone = await judge_of("local:miniature/judge-a").answer(image, facts)
+    alone = await build_judge("local:miniature/judge-a").answer(image, facts)
     assert [answer.state for answer in said.answers] == [answer.state for answer in alone]
     await judge.aclose()
     await caller.aclose()

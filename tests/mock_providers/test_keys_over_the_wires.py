@@ -124,7 +124,7 @@ async def rig(wire: str) -> AsyncIterator[Rig]:
         try:
             yield Rig(
                 ask,
-                lambda fault: lab.faults.order(fault, 1),
+                lambda fault: lab.faults.schedule(fault, 1),
                 lambda: lab.report()["accounts"][KEY],
                 Seen(None, keys),
             )

@@ -121,9 +121,9 @@ async def test_bent_replies_are_mended_or_lost_with_a_reason(
     async with parser(lab, provider, "instant", key) as one:
         straight = await one.parse(image, found)
         for fault in ("invalid_json", "empty", "503", "wrong_number"):
-            lab.order(fault, key=key)
+            lab.schedule(fault, key=key)
             assert await one.parse(image, found) == straight, fault
-        lab.order("refusal", 2, key=key)
+        lab.schedule("refusal", 2, key=key)
         with pytest.raises((ReplyError, CallError)):
             await one.parse(image, found)
 

@@ -40,7 +40,7 @@ async def test_questions_are_written_filtered_kept_and_answered(
     try:
         with Ledger(tmp_path / "q.db") as ledger:
             model = TextModel("lab:instant", chat)
-            lab.order("invalid_json", key=key)
+            lab.schedule("invalid_json", key=key)
             makers: list[QuestionMaker] = [
                 TifaMaker(ledger, model, "both"),
                 DsgMaker(ledger, model),

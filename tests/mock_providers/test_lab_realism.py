@@ -11,7 +11,7 @@ from scenewright.config.settings import Settings
 from scenewright.core.ports.vision import Detection
 from scenewright.miniature.damage import GradedPainting, sample_graded
 from scenewright.mock_providers import ThreadedMockProviders
-from scenewright.runs.model_factory.profiles import chat_of
+from scenewright.runs.model_factory.profiles import build_chat
 from scenewright.tools.vision.realism.vlm import STRATEGIES, Example, Examples, VlmScorer
 
 PROVIDERS = ("openai", "gemini", "anthropic")
@@ -51,7 +51,7 @@ async def test_every_strategy_gets_scores_that_hang_on_the_view(
     painting = sample_graded(random.Random(99))
     objects = detections(painting)
     few = examples(tmp_path)
-    chat = chat_of("lab:instant", settings(lab, provider))
+    chat = build_chat("lab:instant", settings(lab, provider))
     found = {}
     for name, strategy in STRATEGIES.items():
         scorer = VlmScorer(chat, strategy, few if strategy.few_shot else None)
@@ -78,7 +78,7 @@ async def test_every_strategy_gets_scores_that_hang_on_the_view(
 async def test_a_judge_looks_at_the_object(lab: ThreadedMockProviders) -> None:
     painting = sample_graded(random.Random(99))
     scorer = VlmScorer(
-        chat_of("lab:judge-a", settings(lab, "openai")), STRATEGIES["zero-shot-crop-s5"]
+        build_chat("lab:judge-a", settings(lab, "openai")), STRATEGIES["zero-shot-crop-s5"]
     )
     found = await scorer.score(painting.image, detections(painting))
     await scorer.aclose()

@@ -98,7 +98,7 @@ def test_the_report_adds_up_and_can_be_begun_anew() -> None:
         client.ask("chat")
         client.ask("chat", image="")
         client.ask("chat", model="nobody")
-        lab.order(Fault.EMPTY, 1, "one")
+        lab.schedule(Fault.EMPTY, 1, "one")
         client.ask("gemini")
         report = client.call("GET", "/lab/report").data
         account = report["accounts"]["one"]

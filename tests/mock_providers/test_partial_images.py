@@ -101,7 +101,7 @@ async def test_partial_images_of_an_edit_keep_what_the_mask_keeps(make: Make) ->
 async def test_a_stream_that_ends_too_early_is_asked_for_again(
     make: Make, slow_lab: ThreadedMockProviders, key: str, fault: Fault, before: int
 ) -> None:
-    slow_lab.order(fault, 1, key)
+    slow_lab.schedule(fault, 1, key)
     result, steps = await drawn(make())
     assert places(steps) == ALL[:before] + ALL
     assert result.details["attempts"] == 2
@@ -118,7 +118,7 @@ async def test_a_stream_that_ends_too_early_is_asked_for_again(
 async def test_a_stream_that_never_ends_well_is_told(
     make: Make, slow_lab: ThreadedMockProviders, key: str, fault: Fault, reason: str
 ) -> None:
-    slow_lab.order(fault, 9, key)
+    slow_lab.schedule(fault, 9, key)
     with pytest.raises(BackendError, match=reason):
         await drawn(make())
 
@@ -126,19 +126,19 @@ async def test_a_stream_that_never_ends_well_is_told(
 async def test_partial_images_that_are_none_are_left_out_with_a_warning(
     make: Make, slow_lab: ThreadedMockProviders, key: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    slow_lab.order(Fault.BAD_PARTIAL, 1, key)
+    slow_lab.schedule(Fault.BAD_PARTIAL, 1, key)
     with caplog.at_level(logging.WARNING):
         _, steps = await drawn(make())
     assert places(steps) == ALL[2:]
     assert "a partial image is left out" in caplog.text
-    slow_lab.order(Fault.NO_PARTIALS, 1, key)
+    slow_lab.schedule(Fault.NO_PARTIALS, 1, key)
     assert places((await drawn(make()))[1]) == ALL[2:]
 
 
 async def test_a_cut_stream_of_a_run_is_not_billed_twice(
     make: Make, slow_lab: ThreadedMockProviders, key: str
 ) -> None:
-    slow_lab.order(Fault.STREAM_CUT, 1, key)
+    slow_lab.schedule(Fault.STREAM_CUT, 1, key)
     with paying("run:r0:candidate:generated"):
         _, steps = await drawn(make())
     assert places(steps) == ALL[:1] + ALL

@@ -97,7 +97,7 @@ async def test_a_run_that_lost_its_painter_goes_on_and_pays_nothing_twice(
         if isinstance(event, Generated) and not event.cached:
             drawn.append(event)
             if len(drawn) == 2:
-                served.order(Fault.REFUSAL, 1, KEY)
+                served.schedule(Fault.REFUSAL, 1, KEY)
 
     with pytest.raises(BackendError, match="painter:instant-image drew nothing: refused"):
         await refine(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scenewright.mock_providers import Fault, MockSettings, ThreadedMockProviders, serving_thread
-from scenewright.mock_providers.accounts import Kept, Replays
+from scenewright.mock_providers.accounts import Replays, StoredReply
 from scenewright.mock_providers.problems import Problem
 from tests.mock_providers.asking import PATHS, ROUTES, Client, Response, body
 
@@ -117,7 +117,7 @@ def test_a_key_that_cannot_be_is_told(
 def test_errors_are_not_kept(
     lab: ThreadedMockProviders, repeating: Repeating, fault: Fault
 ) -> None:
-    lab.order(fault, 1, repeating.key)
+    lab.schedule(fault, 1, repeating.key)
     assert repeating.ask("chat").status != 200
     assert repeating.ask("chat").status == 200
     found = account(lab, repeating.key)
@@ -128,7 +128,7 @@ def test_errors_are_not_kept(
 def test_a_fault_within_a_whole_reply_is_kept(
     lab: ThreadedMockProviders, repeating: Repeating, fault: Fault
 ) -> None:
-    lab.order(fault, 1, repeating.key)
+    lab.schedule(fault, 1, repeating.key)
     first = repeating.ask("chat")
     assert repeating.ask("chat").data == first.data
     found = account(lab, repeating.key)
@@ -169,7 +169,7 @@ def test_a_request_that_hangs_gives_its_key_to_the_next_one(
     waiting_lab: ThreadedMockProviders,
 ) -> None:
     client = Repeating(waiting_lab.url, "mine")
-    waiting_lab.order(Fault.TIMEOUT, 1)
+    waiting_lab.schedule(Fault.TIMEOUT, 1)
     with ThreadPoolExecutor(1) as pool:
         hung = pool.submit(client.ask, "chat", timeout=0.6)
         until(lambda: bool(account(waiting_lab, "mine").get("under_way")))
@@ -183,7 +183,7 @@ def test_a_slow_reply_that_was_broken_off_comes_whole_the_second_time(
     slow_lab: ThreadedMockProviders, key: str
 ) -> None:
     client = Repeating(slow_lab.url, key)
-    slow_lab.order(Fault.SLOW_DRIP, 1, key)
+    slow_lab.schedule(Fault.SLOW_DRIP, 1, key)
     host, port = client.address.hostname or "", client.address.port
     with contextlib.closing(http.client.HTTPConnection(host, port, timeout=SECONDS)) as connection:
         headers = {"authorization": f"Bearer {key}", "Idempotency-Key": NAMED}
@@ -207,11 +207,11 @@ async def test_the_oldest_replies_go_first(bounds: dict[str, int]) -> None:
     replays = Replays(**bounds)
     for name in ("a", "b", "c"):
         assert await replays.claim("mine", name, "asked") is None
-        assert replays.keep("mine", name, Kept(b"0123456789", name))
-    assert await replays.claim("mine", "b", "asked") == Kept(b"0123456789", "b")
+        assert replays.keep("mine", name, StoredReply(b"0123456789", name))
+    assert await replays.claim("mine", "b", "asked") == StoredReply(b"0123456789", "b")
     assert await replays.claim("mine", "a", "asked") is None
     # Worked on again: a client that came too late pays twice, and that is told.
-    assert not replays.keep("mine", "a", Kept(b"0123456789", "a"))
+    assert not replays.keep("mine", "a", StoredReply(b"0123456789", "a"))
 
 
 async def test_a_key_stands_for_one_request_until_there_is_no_reply() -> None:

@@ -21,7 +21,7 @@ def test_answered_requests_are_there_and_others_are_not(tmp_path: Path) -> None:
         repeating = Repeating(lab.url, "one")
         repeating.ask("chat")
         repeating.ask("chat")
-        lab.order(Fault.SERVER_ERROR, key="two")
+        lab.schedule(Fault.SERVER_ERROR, key="two")
         other = Client(lab.url, "two")
         assert other.ask("chat").status == 500
         assert other.ask("chat").status == 200

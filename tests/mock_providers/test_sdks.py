@@ -246,7 +246,7 @@ async def test_errors_are_the_sdks_own_classes(lab: ThreadedMockProviders, key: 
             await one.responses.create(**body("responses", image="bm90aGluZw=="))
         assert bad.value.code == "invalid_image_format"
         assert bad.value.param == "input[0].content[0].image_url"
-        lab.order(Fault.RATE_LIMITED, 1, key)
+        lab.schedule(Fault.RATE_LIMITED, 1, key)
         with pytest.raises(openai.RateLimitError) as limited:
             await one.chat.completions.create(**body("chat"))
         assert limited.value.response.headers["retry-after"] == "1"
@@ -256,7 +256,7 @@ async def test_errors_are_the_sdks_own_classes(lab: ThreadedMockProviders, key: 
             await two.messages.create(**body("messages", model="claude-nobody"))
         assert missing_too.value.type == "not_found_error"
         assert missing_too.value.request_id
-        lab.order(Fault.OVERLOADED, 1, key)
+        lab.schedule(Fault.OVERLOADED, 1, key)
         with pytest.raises(anthropic.APIStatusError) as overloaded:
             await two.messages.create(**body("messages"))
         assert overloaded.value.status_code == 529
@@ -264,14 +264,14 @@ async def test_errors_are_the_sdks_own_classes(lab: ThreadedMockProviders, key: 
         asked = body("messages", model="claude-opus-5-5")
         with pytest.raises(anthropic.BadRequestError, match="temperature"):
             await two.messages.create(**asked, extra_body={"temperature": 0})
-        lab.order(Fault.DROP, 1, key)
+        lab.schedule(Fault.DROP, 1, key)
         with pytest.raises(anthropic.APIConnectionError):
             await two.messages.create(**body("messages"))
     three = gemini_client(lab, key)
     with pytest.raises(errors.ClientError) as missing_three:
         await three.aio.models.generate_content(model="nobody", contents=gemini_request())
     assert (missing_three.value.code, missing_three.value.status) == (404, "NOT_FOUND")
-    lab.order(Fault.UNAVAILABLE, 1, key)
+    lab.schedule(Fault.UNAVAILABLE, 1, key)
     with pytest.raises(errors.ServerError) as unavailable:
         await three.aio.models.generate_content(model="instant", contents=gemini_request())
     assert unavailable.value.status == "UNAVAILABLE"
@@ -279,7 +279,7 @@ async def test_errors_are_the_sdks_own_classes(lab: ThreadedMockProviders, key: 
 
 
 async def test_refusals_are_what_the_sdks_call_so(lab: ThreadedMockProviders, key: str) -> None:
-    lab.order(Fault.REFUSAL, 3, key)
+    lab.schedule(Fault.REFUSAL, 3, key)
     async with openai_client(lab, key) as one:
         assert (await one.chat.completions.create(**body("chat"))).choices[0].message.refusal
     async with anthropic_client(lab, key) as two:

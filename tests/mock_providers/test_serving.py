@@ -48,7 +48,7 @@ def test_it_ends_in_time_with_requests_under_way(fault: Fault | None) -> None:
     with ThreadPoolExecutor(3) as pool:
         with serving_thread(settings) as lab:
             if fault is not None:
-                lab.order(fault, 3)
+                lab.schedule(fault, 3)
             client = Client(lab.url, "mine")
             waiting = [pool.submit(client.ask, "chat", timeout=60) for _ in range(3)]
             deadline = time.monotonic() + 60

@@ -199,7 +199,7 @@ async def test_a_broken_stream_is_an_error_of_the_sdk(
     made = request(route, [user(SAID)], tools=(), model="script:echo")
     if route == "gemini":
         made["model"] = "script:echo"
-    mock.faults.order(fault, 1)
+    mock.faults.schedule(fault, 1)
     said = "server had an error" if fault is Fault.STREAM_ERROR else "."
     with pytest.raises(FAILURES, match=said):
         await LISTEN[route](mock.url, "mine", dict(made))
@@ -216,7 +216,7 @@ async def test_a_stream_may_lack_its_last_event(mock: MockProviders, route: str)
     async with httpx2.AsyncClient(trust_env=False, timeout=20) as client:
         for fault in (None, Fault.STREAM_UNENDED):
             if fault:
-                mock.faults.order(fault, 1)
+                mock.faults.schedule(fault, 1)
             texts.append((await client.post(mock.url + path, json=sent)).text)
     events = [text.split("\n\n")[:-1] for text in texts]
     assert len(events[1]) == len(events[0]) - 1
@@ -228,7 +228,7 @@ async def test_a_stream_may_drip() -> None:
     made = request("chat", [user(SAID)], tools=(), model="script:echo")
     async with serving(MockSettings(drip_seconds=0.3)) as mock:
         whole = await chat(mock.url, "mine", made)
-        mock.faults.order(Fault.SLOW_DRIP, 1)
+        mock.faults.schedule(Fault.SLOW_DRIP, 1)
         began = time.monotonic()
         dripped = await chat(mock.url, "mine", made)
         assert time.monotonic() - began > 0.25
@@ -240,7 +240,7 @@ async def test_a_stream_may_say_nothing_until_its_client_leaves(
     mock: MockProviders, fault: Fault
 ) -> None:
     made = request("chat", [user(SAID)], tools=(), model="script:echo") | {"stream": True}
-    mock.faults.order(fault, 1)
+    mock.faults.schedule(fault, 1)
     got, enough = list[bytes](), asyncio.Event()
 
     async def listen() -> None:
@@ -268,7 +268,7 @@ async def test_a_stream_is_under_way_until_its_last_event() -> None:
         serving(MockSettings(concurrent=1)) as mock,
         httpx2.AsyncClient(base_url=mock.url, trust_env=False, timeout=20) as client,
     ):
-        mock.faults.order(Fault.STREAM_STALL, 1)
+        mock.faults.schedule(Fault.STREAM_STALL, 1)
         async with client.stream("POST", "/v1/chat/completions", json=made) as stalled:
             events = stalled.aiter_raw()
             await anext(events)

@@ -14,7 +14,7 @@ from scenewright.core.questions import facts_of
 from scenewright.miniature.painter import paint
 from scenewright.mock_providers import Fault, ThreadedMockProviders
 from scenewright.providers.caller import Caller
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 from tests.agents.judges.conformance import JudgeConformance
 from tests.mock_providers.asking import Client
 from tests.mock_providers.faulty import HARMLESS, NO_DECISION, SCENE, caller_of, decided, said
@@ -69,7 +69,7 @@ async def test_the_miniature_judges_decide_as_they_judge(
     await judge.aclose()
     report = lab.report()["accounts"][key]
     assert report["arrivals"] == 1
-    own = await judge_of("local:miniature/judge-a").answer(image, facts)
+    own = await build_judge("local:miniature/judge-a").answer(image, facts)
     for answer, other in zip(answers, own, strict=True):
         assert answer.probability == pytest.approx(other.probability, abs=6e-3), answer.fact_id
     assert sum(answer.tokens_in for answer in answers) > 258
@@ -84,14 +84,14 @@ async def test_every_fault_ends_in_the_right_state(
     judge = made(host, slow_lab, key, caller=caller_of(fault))
     expected = await decided(judge)
     assert {answer.state for answer in expected} <= {"yes", "no"}
-    slow_lab.order(fault, 1, key)
+    slow_lab.schedule(fault, 1, key)
     once = await decided(judge)
     assert slow_lab.report()["accounts"][key]["faults"] == {fault.value: 1}
     if fault is Fault.REFUSAL:
         assert {answer.state for answer in once} == {"unscored"}
     else:
         assert said(once) == said(expected)
-    slow_lab.order(fault, 100, key)
+    slow_lab.schedule(fault, 100, key)
     answers = await decided(judge)
     await judge.aclose()
     if fault in HARMLESS:

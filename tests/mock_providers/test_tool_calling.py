@@ -193,7 +193,7 @@ def test_faults_bend_calls(
     lab: ThreadedMockProviders, client: Client, key: str, route: str
 ) -> None:
     def bent(fault: Fault, **more: Any) -> Any:
-        lab.order(fault, 1, key)
+        lab.schedule(fault, 1, key)
         return said(client, route, [user("it")], "script:every", **more)
 
     assert [c["name"] for c in bent(Fault.WRONG_NUMBER)["calls"]] == ["look", "count", "look"]
@@ -209,9 +209,9 @@ def test_faults_bend_calls(
     cut = bent(Fault.TRUNCATED_JSON)
     assert cut["end"] == CUT_END[route]
     assert len(cut["calls"]) < 2
-    lab.order(Fault.SERVER_ERROR, 1, key)
+    lab.schedule(Fault.SERVER_ERROR, 1, key)
     assert ask(client, route, [user("it")]).status == 500
-    lab.order(Fault.RATE_LIMITED, 1, key)
+    lab.schedule(Fault.RATE_LIMITED, 1, key)
     assert ask(client, route, [user("it")]).status == 429
 
 

@@ -24,7 +24,7 @@ from scenewright.providers.limits import OPEN_AFTER, AccountLimits, Limits, Tick
 from scenewright.providers.retry import AccountPaused, Backoff
 from scenewright.providers.shared_limits import LimitsError, SharedLimits, gate_at
 from scenewright.runs.model_factory.local_models import Registry
-from scenewright.runs.model_factory.profiles import caller_of
+from scenewright.runs.model_factory.profiles import get_caller
 from tests.providers.postgres import clients, cut_off, database
 
 # Limits are about time: on a machine that stands still for a moment they are as they should be, and
@@ -386,11 +386,11 @@ def test_the_setting_decides_who_keeps_the_limits(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("scenewright.runs.model_factory.profiles.SHARED", Registry())
     accounts = {"lab": spec(key_variable="")}
-    alone = caller_of("lab", load_settings(accounts=accounts))
+    alone = get_caller("lab", load_settings(accounts=accounts))
     assert isinstance(alone.limits, AccountLimits)
     url = "postgresql://127.0.0.1:1/x"
     monkeypatch.setenv("SCENEWRIGHT_SHARED_LIMITS", url)
-    shared = caller_of("lab", load_settings(accounts=accounts))
+    shared = get_caller("lab", load_settings(accounts=accounts))
     assert isinstance(shared.limits, SharedLimits)
     monkeypatch.setenv("SCENEWRIGHT_SHARED_LIMITS", "redis://localhost")
     with pytest.raises(SettingsError, match=r"shared_limits.*postgresql://USER"):

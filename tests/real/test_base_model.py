@@ -22,7 +22,7 @@ from scenewright.core.questions import facts_of
 from scenewright.graphs.events import Finished
 from scenewright.graphs.state import DirectorError
 from scenewright.providers.retry import CallError
-from scenewright.runs.model_factory.profiles import chat_of, composer_of, judge_of
+from scenewright.runs.model_factory.profiles import build_chat, build_judge, composer_of
 from tests.graphs.directing import direct, end
 from tests.real.hosting import serving
 
@@ -56,7 +56,7 @@ async def decision_judge(settings: Settings, folder: Path) -> str:
 
 async def judged(spec: str, settings: Settings) -> str:
     facts = facts_of(SCENE)
-    answers = await judge_of(spec, settings).answer(Image.new("RGB", (64, 64)), facts)
+    answers = await build_judge(spec, settings).answer(Image.new("RGB", (64, 64)), facts)
     assert [answer.fact_id for answer in answers] == [fact.id for fact in facts]
     unscored = {answer.reason for answer in answers if answer.state == "unscored"}
     return "; ".join(sorted(unscored)) or "answered"
@@ -64,7 +64,7 @@ async def judged(spec: str, settings: Settings) -> str:
 
 async def chat(settings: Settings, folder: Path) -> str:
     try:
-        said = await chat_of(MODEL, settings).ainvoke("Describe a red ball in one sentence.")
+        said = await build_chat(MODEL, settings).ainvoke("Describe a red ball in one sentence.")
     except CallError as error:
         return str(error)
     return "answered" if str(said.text).strip() else ""
@@ -81,7 +81,7 @@ async def composer(settings: Settings, folder: Path) -> str:
 
 
 async def parser(settings: Settings, folder: Path) -> str:
-    reading = LanguageParser(chat_of(MODEL, settings, role="parser"))
+    reading = LanguageParser(build_chat(MODEL, settings, role="parser"))
     try:
         await reading.parse("A red ball is on a table.")
     except (CallError, ValueError) as error:
@@ -91,7 +91,7 @@ async def parser(settings: Settings, folder: Path) -> str:
 
 async def director(settings: Settings, folder: Path) -> str:
     try:
-        events = await direct(folder / "run", chat_of(MODEL, settings, role="director"))
+        events = await direct(folder / "run", build_chat(MODEL, settings, role="director"))
     except DirectorError as error:
         return str(error)
     finished: Finished = end(events)

@@ -25,7 +25,7 @@ from scenewright.core.ports.vision import Detection
 from scenewright.evals.human_ratings.rated_objects import read_objects
 from scenewright.evals.metrics.base import MetricScore
 from scenewright.mock_providers import ThreadedMockProviders
-from scenewright.runs.model_factory.profiles import chat_of, judge_of
+from scenewright.runs.model_factory.profiles import build_chat, build_judge
 from scenewright.service.app import create_app
 from scenewright.service.core.settings import ServiceSettings
 from tests.evals.studies.olip.rated_sets import write_rated
@@ -64,7 +64,7 @@ def a_scene(service: str) -> Names:
 def a_rating_model(service: str) -> Names:
     write_rated(Path("rated"))
     return {
-        "chat": chat_of("openai:gpt-6-luna"),
+        "chat": build_chat("openai:gpt-6-luna"),
         "training": read_objects("rated"),
         "image": load_image("painted.png"),
         "detections": [Detection("ball", (52, 36, 78, 62)), Detection("table", (40, 60, 100, 110))],
@@ -82,7 +82,7 @@ def a_class(service: str) -> Names:
         json.dumps(tomllib.loads(SCHEMA.replace('name = "dog"', 'name = "owl"'))), encoding="utf-8"
     )
     return {
-        "judges": [judge_of("local:miniature/judge-a")],
+        "judges": [build_judge("local:miniature/judge-a")],
         "path": "answers.db",
         "file": Path("generated/dog/a.png"),
         "out": Path("rows.jsonl"),

@@ -236,7 +236,9 @@ def test_the_command_tells_of_a_pink_dog_before_it_draws(monkeypatch: pytest.Mon
     monkeypatch.setattr(
         profiles, "backend_of", lambda *_, **__: ScriptedBackend(all_good, vocabulary=VOCABULARY)
     )
-    monkeypatch.setattr(profiles, "judge_of", lambda spec, *_, **__: judge(spec.rpartition("/")[2]))
+    monkeypatch.setattr(
+        profiles, "build_judge", lambda spec, *_, **__: judge(spec.rpartition("/")[2])
+    )
     result = CliRunner().invoke(app, ["refine", PINK, "--out", "run"])
     assert result.exit_code == 1, result.output
     note = result.stderr.index("note: 1 of 4 facts is outside what the profile miniature knows")

@@ -28,7 +28,7 @@ from scenewright.service.core.store import Run
 from scenewright.service.core.worker_thread import WorkerThread
 from scenewright.service.web import rendering, run_page
 from scenewright.service.web.compare import matched
-from scenewright.service.web.run_page import seen
+from scenewright.service.web.run_page import with_record
 from tests.service.gated import Gate, gated
 from tests.service.serving import Models, scripted, serving
 
@@ -599,7 +599,7 @@ async def test_a_run_that_waits_shows_the_questions_that_it_will_ask(tmp_path: P
     settings = Settings()
     aside = WorkerThread()
     service = SimpleNamespace(artifacts=SimpleNamespace(whole=whole), base=settings, aside=aside)
-    view, events = await seen(cast(Service, service), cast(Run, run), lambda *told: told)
+    view, events = await with_record(cast(Service, service), cast(Run, run), lambda *told: told)
     aside.close()
     profile = find_profile("miniature", settings)
     assert profile.predicates == "miniature"

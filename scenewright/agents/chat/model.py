@@ -80,7 +80,13 @@ def conversation(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
 def _message(message: BaseMessage) -> Message:
     match message:
         case AIMessage():
-            return _assistant(message)
+            signatures = message.additional_kwargs.get(SIGNATURES) or {}
+            calls = []
+            for call in message.tool_calls:
+                signature = signatures.get(call["id"] or "", "")
+                calls.append(ToolCall(str(call["id"] or ""), call["name"], call["args"], signature))
+            texts = (str(message.text),) if message.text else ()
+            return Message("assistant", texts, tuple(calls), signature=signatures.get("", ""))
         case ToolMessage():
             return Message(
                 "tool",
@@ -109,19 +115,6 @@ def estimate(messages: Sequence[Message], tools: Tools, rule: str) -> int:
         characters += sum(len(json.dumps(call.arguments)) for call in message.calls)
         pictures += sum(image_tokens(rule, *_size(one)) for one in message.pictures)
     return character_tokens(characters) + pictures + EXPECTED_OUTPUT
-
-
-def _assistant(message: AIMessage) -> Message:
-    signatures = message.additional_kwargs.get(SIGNATURES) or {}
-    calls = tuple(
-        ToolCall(
-            str(call["id"] or ""), call["name"], call["args"], signatures.get(call["id"] or "", "")
-        )
-        for call in message.tool_calls
-    )
-    text = str(message.text)
-    signature = signatures.get("", "")
-    return Message("assistant", (text,) if text else (), calls, signature=signature)
 
 
 def _parts(message: BaseMessage) -> Iterator[Part]:

@@ -33,7 +33,7 @@ class _Call:
     """A tool call and its answer."""
 
     tool: str
-    told: Mapping[str, Any]
+    reply: Mapping[str, Any]
     """The tool's reply, if it was JSON."""
     ok: bool
 
@@ -64,13 +64,13 @@ def _director(messages: Sequence[BaseMessage], tools: frozenset[str]) -> AIMessa
         return _say("There are no tools here to draw with.")
     calls = _answered(messages)
     done = [call for call in calls if call.ok]
-    drawn = [call for call in done if "prompt" in call.told]
+    drawn = [call for call in done if "prompt" in call.reply]
     if not drawn:
         if sum(call.tool == "generate_image" for call in calls) >= 2:
             return _say("Nothing can be drawn.", "accept")
         return _say("First the whole scene.", "generate_image")
-    newest = str(drawn[-1].told["image"])
-    cards = {str(c.told["image"]): c.told for c in done if "missing" in c.told}
+    newest = str(drawn[-1].reply["image"])
+    cards = {str(c.reply["image"]): c.reply for c in done if "missing" in c.reply}
     unverifiable = calls[-1].tool == "verify_facts" and not calls[-1].ok
     if newest not in cards and not unverifiable:
         return _say(f"What holds in {newest}?", "verify_facts", {"image": newest})
@@ -83,12 +83,12 @@ def _director(messages: Sequence[BaseMessage], tools: frozenset[str]) -> AIMessa
     if not missing:
         return _say(f"Nothing is missing in {kept}.", "accept", {"image": kept})
     told = (_json_in(str(one.text)) for one in messages if isinstance(one, HumanMessage))
-    box = _place(next(filter(None, told), {}), str(missing[0]["fact"]))
+    box = _box_of_fact(next(filter(None, told), {}), str(missing[0]["fact"]))
     ways: dict[str, Mapping[str, Any]] = {"refine_with_reference": {}}
     if box:
         ways["inpaint"] = {"box": box, "image": kept}
     tool = _repair(calls, [way for way in ways if way in tools])
-    if not tool or _no_room(calls, tool):
+    if not tool or _exceeds_limits(calls, tool):
         return _say(f"No repair is left; {kept} is the best.", "accept", {"image": kept})
     return _say(f"{kept} lacks: {missing[0]['says']}.", tool, ways.get(tool))
 
@@ -107,17 +107,17 @@ def _repair(calls: Sequence[_Call], ways: Sequence[str]) -> str:
     return "" if "generate_image" in failed else "generate_image"
 
 
-def _no_room(calls: Sequence[_Call], tool: str) -> bool:
+def _exceeds_limits(calls: Sequence[_Call], tool: str) -> bool:
     """Return whether the last reported limits leave no room for ``tool``."""
     left: Mapping[str, Any] = next(
-        (call.told["left"] for call in reversed(calls) if "left" in call.told), {}
+        (call.reply["left"] for call in reversed(calls) if "left" in call.reply), {}
     )
     # Of the calls one more verifies what is drawn, and one accepts it.
     needs = {"images": 2 if tool == "refine_with_reference" else 1, "rounds": 1, "calls": 3}
     return any(left.get(name) is not None and left[name] < least for name, least in needs.items())
 
 
-def _place(task: Mapping[str, Any], fact: str) -> list[float]:
+def _box_of_fact(task: Mapping[str, Any], fact: str) -> list[float]:
     """Return the box around the planned places of a fact's objects; empty if one has none."""
     places = task.get("places") or {}
     facts: Sequence[Any] = task.get("facts") or []

@@ -390,11 +390,17 @@ class Writer:
             same = [group]
             if not each and group.number == 1 and self._is_plain(group):
                 for other in groups[at + 1 :]:
-                    if not (self._is_plain(other) and _alike(other, group)):
+                    if not (
+                        self._is_plain(other)
+                        and other.name.casefold() == group.name.casefold()
+                        and other.said.before == group.said.before
+                    ):
                         break
                     same.append(other)
             at += len(same)
-            if len(same) == 1 or self._has_named(group):
+            if len(same) == 1 or any(
+                g.name.casefold() == group.name.casefold() for g in self._named
+            ):
                 parts += [self._mention(one, each) for one in same]
                 continue
             self._named += same
@@ -403,9 +409,6 @@ class Writer:
             said = [*number, group.adjectives, plural(group.name)]
             parts.append(" ".join(filter(None, said)))
         return listed(parts)
-
-    def _has_named(self, group: Group) -> bool:
-        return any(g.name.casefold() == group.name.casefold() for g in self._named)
 
     def _is_plain(self, group: Group) -> bool:
         """Return whether the first mention of a group is only its label with adjectives."""
@@ -613,10 +616,6 @@ class Writer:
                 if not any(set(words) <= set(rival.said.before) for rival in rivals):
                     return " ".join(words)
         return None
-
-
-def _alike(one: Group, other: Group) -> bool:
-    return one.name.casefold() == other.name.casefold() and one.said.before == other.said.before
 
 
 def _has_rest(group: Group) -> bool:

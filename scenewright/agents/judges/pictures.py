@@ -297,7 +297,7 @@ RULES: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
 
 
 class PictureCaps(FrozenModel):
-    """What a provider's model accepts of images."""
+    """Image formats and limits that a provider's model accepts."""
 
     images_per_call: int = Field(ge=1)
     """Most images that one call takes."""

@@ -223,7 +223,7 @@ def read_parts(reply: Completion, sheet: Sheet) -> list[FactReading]:
         several = given.get(number, [FactReading(reason=missing)])
         choices = dict.fromkeys(part.choice for part in several)
         if len(choices) > 1:
-            said = ", ".join(shown(choice or "nothing usable") for choice in choices)
+            said = ", ".join(quote(choice or "nothing usable") for choice in choices)
             reason = f"was answered {len(several)} times, differently: {said}"
             several = [FactReading(reason=reason)]
         parts.append(several[0])
@@ -241,8 +241,8 @@ def _entries(reply: Completion) -> list[Mapping[str, Any]]:
     if reply.stop == "length":
         raise _cut(reply)
     if reply.data is None:
-        raise UnusableReply(f"no JSON: {shown(reply.text)}", reply.usage)
-    raise UnusableReply(f"no list of answers: {shown(reply.data)}", reply.usage)
+        raise UnusableReply(f"no JSON: {quote(reply.text)}", reply.usage)
+    raise UnusableReply(f"no list of answers: {quote(reply.data)}", reply.usage)
 
 
 def _cut(reply: Completion) -> UnusableReply:
@@ -259,11 +259,11 @@ def _part(entry: Mapping[str, Any], fact: Fact, rationale: str) -> FactReading:
     said, stated = entry.get("a"), entry.get("p")
     choice = option_of(said, fact)
     if choice is None:
-        reason = f"answered {shown(said)}, which is not one of the options"
+        reason = f"answered {quote(said)}, which is not one of the options"
         return FactReading(rationale=rationale, reason=reason)
     known = isinstance(stated, int | float) and not isinstance(stated, bool) and 0 <= stated <= 1
     if stated is not None and not known:
-        reason = f"gave the probability {shown(stated)}: not from 0 to 1"
+        reason = f"gave the probability {quote(stated)}: not from 0 to 1"
         return FactReading(rationale=rationale, reason=reason)
     options = len(fact.options)
     if stated is None or stated < 1 / options:
@@ -305,7 +305,7 @@ def _places(
     """
     nowhere: list[tuple[int, int] | None] = [None] * len(entries)
     if not reply.tokens:
-        return nowhere, NO_TOKENS if reply.weighed else ""
+        return nowhere, NO_TOKENS if reply.logprobs_requested else ""
     fenced = _FENCED.fullmatch(reply.text)
     text = reply.text if fenced is None else fenced[1]
     try:
@@ -327,6 +327,6 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """Return ``value`` for a message, cut short."""
     return cut_short(repr(value), _SHOWN)

@@ -71,7 +71,7 @@ class LabelledAnswer:
     """The judge's P(the fact holds): 0 or 1 for a vote, None for an unusable answer."""
     vote: bool | None = None
     """Its choice, for a panel that counts votes; None: yes above probability ½."""
-    asked: tuple[Fact, Answer] | None = None
+    source: tuple[Fact, Answer] | None = None
     """Fact and answer, with the other options of a choice; None: a yes/no fact."""
 
     @classmethod
@@ -86,8 +86,8 @@ class LabelledAnswer:
     @property
     def fact_and_answer(self) -> tuple[Fact, Answer]:
         """Fact and answer, derived from probability and vote if missing."""
-        if self.asked is not None:
-            return self.asked
+        if self.source is not None:
+            return self.source
         fact = Fact(id=self.fact_id, kind=self.kind, subject="", statement="", question="")
         if self.probability is None:
             return fact, unscored(self.judge_id, (fact,), "no usable answer")[0]

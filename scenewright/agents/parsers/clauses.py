@@ -402,7 +402,12 @@ class Clause(Standing):
                 # The clothes have the colour, not the wearer.
                 source.add("state", f"dressed in {mention.name}")
             else:
-                source.add(key, self._owned_name(mention) if key == "shape" else _said(mention))
+                source.add(
+                    key,
+                    self._owned_name(mention)
+                    if key == "shape"
+                    else " ".join([*(value for _, value in mention.attributes), mention.name]),
+                )
         self._made = link.sources if key == "material" else []
         self._link = None
         return True
@@ -682,10 +687,6 @@ class Clause(Standing):
             elif bearer.new:
                 self._aim(link, things)
         self._last, self._link = things, None
-
-
-def _said(mention: Mention) -> str:
-    return " ".join([*(value for _, value in mention.attributes), mention.name])
 
 
 def _is_worn(link: Link, after: Item | None) -> bool:

@@ -15,8 +15,8 @@ from scenewright.agents.parsers.naming import misspelt
 from scenewright.agents.parsers.second_looks import (
     SaidSentence,
     SecondLook,
+    has_tag,
     is_thing,
-    is_token,
     named_again,
     unsure,
 )
@@ -90,7 +90,7 @@ class Doubts(SaidSentence):
     def _number_of_each(self, at: int, counted: Mention) -> Iterator[Doubt]:
         """Doubt "two dogs and cats"."""
         after = self.items[at + 1 : at + 3]
-        if len(after) < 2 or not is_token(after[0], "and") or not isinstance(after[1], Mention):
+        if len(after) < 2 or not has_tag(after[0], "and") or not isinstance(after[1], Mention):
             return
         other = after[1]
         if not other.bare or other.least < 2 or other.attributes or counted.part:
@@ -105,7 +105,7 @@ class Doubts(SaidSentence):
 
     def _one_for_each(self, at: int, counted: Mention) -> Iterator[Doubt]:
         """Doubt "three women holding a sign"."""
-        after = [one for one in self.items[at + 1 : at + 4] if not is_token(one, "be", "relative")]
+        after = [one for one in self.items[at + 1 : at + 4] if not has_tag(one, "be", "relative")]
         if len(after) < 2 or not isinstance(after[0], Token) or not isinstance(after[1], Mention):
             return
         held = after[1]
@@ -245,17 +245,15 @@ def doubts_of(
     again = named_again(text, scene, [items for _, items in read])
     for one in (*looks, *again, *_strange(text, scene)):
         told = any(lost.start <= one.start and one.end <= lost.end for lost in unread)
-        if not told and not any(_overlap(one, o) or one.text == o.text for o in found):
+        if not told and not any(
+            (one.start < o.end and o.start < one.end) or one.text == o.text for o in found
+        ):
             found.append(one)
     for passage in unread:
         known = passage.reason in (UNKNOWN, NAME) and _tells(passage.text)
         if known and not any(_is_beside(text, one, passage) for one in found):
             found.append(unsure(text, passage.start, passage.end))
     return tuple(sorted(found, key=lambda one: (one.start, one.end))[:_MOST])
-
-
-def _overlap(one: Doubt, other: Doubt) -> bool:
-    return one.start < other.end and other.start < one.end
 
 
 def _is_beside(text: str, doubt: Doubt, passage: Passage) -> bool:

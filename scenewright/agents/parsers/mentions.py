@@ -474,10 +474,6 @@ def _is_content(mention: Mention) -> bool:
     return named and not is_writing(mention.name)
 
 
-def _opens_phrase(tokens: Sequence[Token], at: int) -> bool:
-    return at + 1 < len(tokens) and tokens[at + 1].tag in ("noun", "adjective")
-
-
 def _determiners(tokens: Sequence[Token], at: int, mention: Mention) -> int:
     while at < len(tokens) and tokens[at].tag in _DETERMINERS:
         token = tokens[at]
@@ -522,7 +518,12 @@ def _determiners(tokens: Sequence[Token], at: int, mention: Mention) -> int:
 
 
 def _is_number(tokens: Sequence[Token], at: int) -> bool:
-    return at < len(tokens) and tokens[at].tag == "number" and _opens_phrase(tokens, at)
+    return (
+        at < len(tokens)
+        and tokens[at].tag == "number"
+        and at + 1 < len(tokens)
+        and tokens[at + 1].tag in ("noun", "adjective")
+    )
 
 
 def _subset(tokens: Sequence[Token], at: int, mention: Mention) -> str:

@@ -266,7 +266,14 @@ def _counts(
                 f"{where}: the number is {number}, but there are {len(objects)} objects: list as "
                 "many objects as the sentence counts"
             )
-        stated = number in known or (one.kind == "least" and _says_some(said))
+        # "A few" and "a group of" say that there are several.
+        stated = number in known or (
+            one.kind == "least"
+            and any(
+                word in _SOME or GROUPS.get(word, 0) > 2
+                for word in re.findall(r"[a-z]+", said.lower())
+            )
+        )
         if one.kind != "open" and stated:
             yield Count(objects=objects, kind=one.kind, number=number)
         elif len(objects) > 1:
@@ -317,13 +324,6 @@ def numbers_in(text: str) -> frozenset[int]:
     if _EACH.search(text):
         found |= {one * other for one in found for other in found}
     return frozenset(found)
-
-
-def _says_some(text: str) -> bool:
-    """Return whether a text says that there are several: "a few", "a group of"."""
-    return any(
-        word in _SOME or GROUPS.get(word, 0) > 2 for word in re.findall(r"[a-z]+", text.lower())
-    )
 
 
 def _doubts(given: Sequence[_Doubt], sentence: str) -> Iterator[Doubt]:

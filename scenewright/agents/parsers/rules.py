@@ -316,7 +316,12 @@ def as_graph(
             return scene
         listed_so = ";" in text or "\n" in text.strip()
         # "A cat at night" is a cat with a wish, and no cat that is at a night.
-        clause = any(_is_clause(item.name) for item in scene.objects)
+        # "Photo of a dog" and "table. It is red" are no names of objects.
+        clause = any(
+            _PUNCTUATION.search(item.name)
+            or any(rough(word) in _OF_CLAUSES for word in item.name.lower().split())
+            for item in scene.objects
+        )
         said = Intent(sentence=text)
         if not clause and listed_so:
             # A list of triplets is the run's title; its prompt is composed.
@@ -333,13 +338,6 @@ def _is_sentence(text: str) -> bool:
     except CaptionError:
         return bool(_Beside(text).foreign)
     return True
-
-
-def _is_clause(name: str) -> bool:
-    """Return whether ``name`` is no name of an object: "photo of a dog", "table. It is red"."""
-    return bool(_PUNCTUATION.search(name)) or any(
-        rough(word) in _OF_CLAUSES for word in name.lower().split()
-    )
 
 
 def read_source(source: str | os.PathLike[str], index: int | None = None) -> SceneGraph:

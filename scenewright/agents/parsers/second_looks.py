@@ -102,13 +102,13 @@ class SaidSentence:
 
     def joined(self, at: int) -> bool:
         """Return whether "and" stands before the item at ``at``."""
-        return at > 0 and is_token(self.items[at - 1], "and")
+        return at > 0 and has_tag(self.items[at - 1], "and")
 
     def end_of_clause(self, at: int) -> int:
         """Return where the clause of the item at ``at`` ends in the caption."""
         end = self.items[at].place[1]
         for item in self.items[at + 1 :]:
-            if is_token(item, "and", "comma", "clause", "relative"):
+            if has_tag(item, "and", "comma", "clause", "relative"):
                 break
             end = max(end, item.place[1])
         return end
@@ -162,7 +162,7 @@ class SecondLook(SaidSentence):
             return
         before, after = self._next(at, -1), self._next(at, 2)
         given = isinstance(before, Token) and verb_base(before.lower) in GIVES
-        if given or is_token(after, "verb", "be", "have", "auxiliary") or second.place[0] < 0:
+        if given or has_tag(after, "verb", "be", "have", "auxiliary") or second.place[0] < 0:
             return
         start, end = first.place[0], second.place[1]
         one = self.text[start : first.place[1]]
@@ -178,22 +178,22 @@ class SecondLook(SaidSentence):
         before, after = self._next(at, -1), self._next(at)
         start, end = token.place
         if token.tag == "auxiliary":
-            deed = isinstance(after, Mention) or is_token(after, *_AFTER_AUXILIARY)
+            deed = isinstance(after, Mention) or has_tag(after, *_AFTER_AUXILIARY)
             if not deed and rough(token.lower) == "auxiliary":
                 yield self._thing_after_all(at, token)
         elif token.tag == "preposition":
-            leads = is_token(after, "and", "comma") and not is_token(before, *_DEEDS)
+            leads = has_tag(after, "and", "comma") and not has_tag(before, *_DEEDS)
             if isinstance(after, Mention) and not after.name and after.ignored:
                 said = self.text[after.place[0] : after.place[1]].lower()
                 leads, end = said in _POINTING, after.place[1]
             if leads:
                 yield self._unclear(start, end, f"what does {self.text[start:end]!r} lead to?")
-        elif token.tag in ("verb", "participle") and not is_token(before, "be", "auxiliary"):
+        elif token.tag in ("verb", "participle") and not has_tag(before, "be", "auxiliary"):
             yield from self._participle(at, token)
         elif token.tag == "ing" and isinstance(after, Mention) and _is_plain(after):
-            told = any(is_token(item, "be", *_DEEDS) for item in self.items[:at])
-            listed = is_token(before, "and", "comma") and not told
-            if listed or is_token(before, "ing"):
+            told = any(has_tag(item, "be", *_DEEDS) for item in self.items[:at])
+            listed = has_tag(before, "and", "comma") and not told
+            if listed or has_tag(before, "ing"):
                 noun = self.called(after)
                 yield self.doubt(
                     "reading", start, after.place[1],
@@ -204,10 +204,10 @@ class SecondLook(SaidSentence):
         elif token.tag == "adjective":
             first = self._next(at, -2)
             tells = isinstance(first, Mention) and first.name.lower() not in ADJECTIVES
-            alone = before is None or (is_token(before, "comma") and is_token(after, "and"))
+            alone = before is None or (has_tag(before, "comma") and has_tag(after, "and"))
             alone = alone and (before is None or tells)
             named = token.text[:1].isupper() and before is not None
-            told = any(is_token(item, "be") for item in self.items[:at])
+            told = any(has_tag(item, "be") for item in self.items[:at])
             if named:
                 run = [one.place[1] for one in takewhile(_is_capital, self.items[at:])]
                 if not _is_capital(before):
@@ -216,7 +216,7 @@ class SecondLook(SaidSentence):
             elif alone and not told:
                 yield self._unclear(start, end, f"what is {token.text}?")
         elif token.tag == "adverb" and isinstance(before, Mention) and before.name:
-            if after is None or is_token(after, "comma", "and"):
+            if after is None or has_tag(after, "comma", "and"):
                 return
             named = "NOUN" in parts_of_speech(token.lower) and token.lower not in PARTICLES
             if named and not token.lower.endswith("ly"):
@@ -326,7 +326,7 @@ class SecondLook(SaidSentence):
             return
         if not isinstance(doer, Mention):
             return
-        verb = next((one for one in self.items[at + 2 :] if is_token(one, "verb", "ing")), None)
+        verb = next((one for one in self.items[at + 2 :] if has_tag(one, "verb", "ing")), None)
         if not isinstance(verb, Token) or verb.place[0] < 0 or thing.place[0] < 0:
             return
         said = ing_form(verb_base(verb.lower) or verb.lower)
@@ -363,9 +363,9 @@ class SecondLook(SaidSentence):
         deed = far.animate and not near.animate
         between = self._next(at, -2)
         if link.lower == "with":
-            either = deed and not is_piece(place.name) and is_token(between, "preposition")
+            either = deed and not is_piece(place.name) and has_tag(between, "preposition")
         elif deed:
-            either = is_token(between, "verb", "ing")
+            either = has_tag(between, "verb", "ing")
         else:
             either = not (far.animate or near.animate or is_scenery(near.name))
         if not either or not self.related(near.name, place.name) or is_scenery(place.name):
@@ -445,10 +445,10 @@ class SecondLook(SaidSentence):
         if quote.tag != "quote" or not things:
             return
         after = self._next(at)
-        if is_token(after, "comma"):
+        if has_tag(after, "comma"):
             at += 1
             after = self._next(at)
-        if not is_token(after, "preposition", "participle") or after is None or after.place[0] < 0:
+        if not has_tag(after, "preposition", "participle") or after is None or after.place[0] < 0:
             return
         start, end = after.place[0], self.end_of_clause(at + 1)
         said = self.text[start:end].strip(" .,")
@@ -587,7 +587,7 @@ def unsure(text: str, start: int, end: int, question: str = _READ_SO) -> Doubt:
     )
 
 
-def is_token(item: Item | None, *tags: str) -> bool:
+def has_tag(item: Item | None, *tags: str) -> bool:
     """Return whether an item is a word with one of these tags."""
     return isinstance(item, Token) and item.tag in tags
 

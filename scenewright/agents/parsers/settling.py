@@ -241,7 +241,12 @@ def _phrase_at(lower: Sequence[str], at: int) -> tuple[int, Tag | None]:
             continue
         if phrase in PREPOSITIONS:
             return size + _side_after(lower, at + size, phrase), "preposition"
-        if phrase in PLACES and follows != "of" and not _goes_on(phrase[-1], follows):
+        # "On the left" begins "on the left chair".
+        if (
+            phrase in PLACES
+            and follows != "of"
+            and not (phrase[-1] in SIDES and follows[0].isalnum() and rough(follows) in _NOUNLIKE)
+        ):
             return size, "place"
         if phrase in COMPOUNDS or (*phrase[:-1], singular(phrase[-1])) in COMPOUNDS:
             return size, "noun"
@@ -270,11 +275,6 @@ def _side_after(lower: Sequence[str], at: int, preposition: Sequence[str]) -> in
         if at <= place and tuple(lower[place + 1 : place + 2]) == ("of",) and not bare:
             return place + 2 - at if lower[place] in SIDE_NAMES else 0
     return 0
-
-
-def _goes_on(last: str, follows: str) -> bool:
-    """Return whether "on the left" begins "on the left chair"."""
-    return last in SIDES and follows[0].isalnum() and rough(follows) in _NOUNLIKE
 
 
 def _next_rough(pieces: Sequence[tuple[str, Tag | None]], at: int) -> str:
@@ -330,10 +330,8 @@ def _settle(
         if follows == "verb" and before in ("have", "preposition", "verb", "ing"):
             # "A box that has silver sparkles".
             return "adjective"
-        if follows == "participle" and not _has_noun_after_participle(pieces, at):
-            return (
-                "noun" if before in _OPENS_NOUN else _settle_either(word, before, follows, tokens)
-            )
+        if follows == "participle" and before in _OPENS_NOUN:
+            return "adjective" if _has_noun_after_participle(pieces, at) else "noun"
         if before == "and" and follows == "end" and _ends_colors(word, tokens):
             return "adjective"
         return _settle_either(word, before, follows, tokens)
@@ -381,10 +379,6 @@ def _settle(
         return "adverb"
     if kind == "adverb" and word.endswith(_DIRECTED) and before == "ing":
         return "preposition" if follows in _STARTS_NOUN_PHRASE else "adverb"
-    if kind in ("preposition", "adverb"):
-        return kind
-    if kind == "determiner" or kind == "article":
-        return kind
     return "noun" if kind in ("either", "weak") else cast(Tag, kind)
 
 
@@ -603,12 +597,12 @@ def _is_clad(tokens: Sequence[Token]) -> bool:
 
 
 def _settle_ing(word: str, before: Tag | None, follows: str, all_of: str) -> Tag:
-    nounlike = follows in _NOUNLIKE or follows in ("adjective",)
+    nounlike = follows in (*_NOUNLIKE, "adjective")
     if before == "determiner" and all_of in ("both", "all", "each"):
         # "Both wearing hats".
         return "ing"
-    if before in ("article", "possessive", "number", "adjective", "determiner", "owner"):
-        if follows in ("noun", "either", "weak", "adjective", "ing"):
+    if before in _OPENS_NOUN:
+        if nounlike or follows == "ing":
             return "adjective"
         if before == "number" and verb_base(word) is not None:
             return "ing"
@@ -627,19 +621,12 @@ def _settle_ing(word: str, before: Tag | None, follows: str, all_of: str) -> Tag
     return "ing"
 
 
+_BEFORE_MODIFIER = frozenset({None, "comma", "and", "verb", "ing", "preposition", "have"})
+
+
 def _settle_participle(word: str, before: Tag | None, follows: str) -> Tag:
-    nounlike = follows in ("noun", "either", "weak", "adjective", "ing", "participle")
-    if before in ("be",):
-        return "participle"
-    if before in _OPENS_NOUN or before in (
-        None,
-        "comma",
-        "and",
-        "verb",
-        "ing",
-        "preposition",
-        "have",
-    ):
+    nounlike = follows in (*_NOUNLIKE, "adjective", "ing", "participle")
+    if before in _OPENS_NOUN or before in _BEFORE_MODIFIER:
         if nounlike and word not in ("made", "seen"):
             return "adjective"
         if before in ("article", "possessive", "owner") and word in ("left", "cut", "cast", "lit"):
@@ -745,8 +732,6 @@ def _settle_either(word: str, before: Tag | None, follows: str, tokens: Sequence
         named = before == "noun" and word in MADE_OF and tokens[-1].text.islower()
         named = named and follows == "noun"
         return "noun" if named else "adjective"
-    if follows == "participle" and before in _OPENS_NOUN:
-        return "adjective"
     if before == "be":
         return "adjective"
     if follows == "and" and before in ("article", "adjective", "possessive", "comma"):
@@ -759,8 +744,6 @@ def _settle_either(word: str, before: Tag | None, follows: str, tokens: Sequence
 def _settle_particle(word: str, before: Tag | None, follows: str) -> Tag:
     if word == "back" and before == "possessive":
         return "noun"
-    if word == "right":
-        return "adverb"
     if word in ("up", "down", "off", "over", "along", "around", "out"):
         return "preposition" if follows in _STARTS_NOUN_PHRASE or follows in _NOUNLIKE else "adverb"
     return "adverb"

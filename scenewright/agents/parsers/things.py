@@ -89,10 +89,6 @@ class Things:
         if (source is not target or source.least > 1) and len(self.relations) < MAX_RELATIONS:
             self.relations[(id(source), predicate, id(target))] = (source, predicate, target)
 
-    def related(self, source: Thing, predicate: str, target: Thing) -> bool:
-        """Return whether the relation is known."""
-        return (id(source), predicate, id(target)) in self.relations
-
     def forget(self, source: Thing, predicate: str, target: Thing) -> None:
         """Take back a relation, if it is known."""
         self.relations.pop((id(source), predicate, id(target)), None)

@@ -327,6 +327,9 @@ def _without_picture(words: list[str]) -> list[str]:
     return words
 
 
+_STYLE_LEADS = (("in", "the", "style", "of"), ("in", "style", "of"), ("style", "of"))
+
+
 def _without_maker(words: list[str]) -> list[str]:
     """Return the words without "by NAME" or "in the style of NAME" at their end."""
     lower = [word.lower() for word in words]
@@ -347,12 +350,7 @@ def _without_maker(words: list[str]) -> list[str]:
             ):
                 # "by greg rutkowski": names of no dictionary.
                 return words[:at]
-        if lower[at : at + 4] == ["in", "the", "style", "of"] or lower[at : at + 2] == [
-            "style",
-            "of",
-        ]:
-            return words[:at]
-        if lower[at : at + 3] == ["in", "style", "of"]:
+        if any(tuple(lower[at : at + len(lead)]) == lead for lead in _STYLE_LEADS):
             return words[:at]
         if word == "in" and at and (end := _styled(lower, at)):
             return [*words[:at], *words[end:]]

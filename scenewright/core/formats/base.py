@@ -51,7 +51,7 @@ def fail(where: str, problem: str) -> FormatError:
     return FormatError(f"{where}: {problem}" if where else problem)
 
 
-def shown(value: object, limit: int = 60) -> str:
+def quote(value: object, limit: int = 60) -> str:
     """Return ``value`` for a message, cut to ``limit`` characters."""
     try:
         text = json.dumps(value, ensure_ascii=False)
@@ -86,19 +86,19 @@ class JsonValue:
     def object(self, example: str) -> JsonValue:
         """Return itself if it is a JSON object; ``FormatError`` with ``example`` otherwise."""
         if not isinstance(self.value, dict):
-            raise self.fail(f"expected an object such as {example}, found {shown(self.value)}")
+            raise self.fail(f"expected an object such as {example}, found {quote(self.value)}")
         return self
 
     def items(self, example: str) -> list[JsonValue]:
         """Return the parts of a JSON list; ``FormatError`` with ``example`` for anything else."""
         if not isinstance(self.value, list):
-            raise self.fail(f"expected a list such as {example}, found {shown(self.value)}")
+            raise self.fail(f"expected a list such as {example}, found {quote(self.value)}")
         return [self.part(index, value) for index, value in enumerate(self.value)]
 
     def text(self, example: str) -> str:
         """Return text that is not blank; ``FormatError`` with ``example`` for anything else."""
         if not isinstance(self.value, str) or not self.value.strip():
-            raise self.fail(f"expected text such as {example}, found {shown(self.value)}")
+            raise self.fail(f"expected text such as {example}, found {quote(self.value)}")
         return self.value
 
     def field(self, key: str, example: str) -> JsonValue:
@@ -132,8 +132,8 @@ class JsonValue:
         given = self.field(key, example)
         id_ = read_id(given)
         if known is not None and id_ not in known:
-            some = shown(list(known)[:12], 200)
-            raise given.fail(f"{shown(given.value)} is not {what}: add it, or use one of {some}")
+            some = quote(list(known)[:12], 200)
+            raise given.fail(f"{quote(given.value)} is not {what}: add it, or use one of {some}")
         return id_
 
 
@@ -217,7 +217,7 @@ def with_intent(
     named += [one.of for one in intent.exclusions if one.of is not None]
     for object_id in named:
         if object_id not in scene:
-            problem = f"{shown(object_id)} is not an object: use one of the scene's ids"
+            problem = f"{quote(object_id)} is not an object: use one of the scene's ids"
             raise JsonValue(None, where, is_entry=True).part(".".join(path), None).fail(problem)
     return scene.model_copy(update={"intent": intent})
 
@@ -237,7 +237,7 @@ def explain(error: ValidationError, where: str, *path: str) -> FormatError:
     elif first["type"] == "missing":
         problem = "is missing: add it"
     elif not first["type"].startswith("value_error"):
-        problem += f", found {shown(first['input'])}: correct it"
+        problem += f", found {quote(first['input'])}: correct it"
     return place.fail(problem)
 
 
@@ -277,7 +277,7 @@ def build(
         try:
             items.append(SceneObject(id=id_, name=name, attributes=Attributes(attributes)))
         except (SceneError, ValidationError) as error:
-            place = f"{where}, object {shown(id_)}" if where else f"object {shown(id_)}"
+            place = f"{where}, object {quote(id_)}" if where else f"object {quote(id_)}"
             if isinstance(error, ValidationError):
                 raise explain(error, place) from None
             raise fail(place, str(error)) from None
@@ -299,7 +299,7 @@ def _parse(text: str, where: str) -> Any:
     def as_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         for key, n in Counter(key for key, _ in pairs).items():
             if n > 1:
-                raise ValueError(f"the key {shown(key)} is given twice in one object: keep one")
+                raise ValueError(f"the key {quote(key)} is given twice in one object: keep one")
         return dict(pairs)
 
     def refuse(name: str) -> Any:
@@ -315,7 +315,7 @@ def _parse(text: str, where: str) -> Any:
         raise fail(
             where,
             f"line {error.lineno}, column {error.colno}: not JSON ({error.msg}) near "
-            f"{shown(text[error.pos : error.pos + 30])}: check the commas, brackets and double "
+            f"{quote(text[error.pos : error.pos + 30])}: check the commas, brackets and double "
             "quotes there",
         ) from None
     except RecursionError:
@@ -353,7 +353,7 @@ def read_native(entry: Any, where: str) -> SceneGraph:
     marker = whole.get("format", NATIVE_MARKER)
     if marker.value != NATIVE_MARKER:
         raise marker.fail(
-            f"{shown(marker.value)} is not known: write {shown(NATIVE_MARKER)} or leave it out"
+            f"{quote(marker.value)} is not known: write {quote(NATIVE_MARKER)} or leave it out"
         )
     data = {key: value for key, value in whole.value.items() if key != "format"}
     try:

@@ -17,8 +17,8 @@ from scenewright.core.formats.base import (
     checked,
     fail,
     parse_json,
+    quote,
     read_native,
-    shown,
     split_id,
     write_native,
 )
@@ -85,7 +85,7 @@ FORMATS: dict[str, Format] = {item.name: item for item in _KNOWN}
 
 def _format(name: str) -> Format:
     if name not in FORMATS:
-        raise fail("", f"unknown format {shown(name)}: use one of {', '.join(FORMATS)}")
+        raise fail("", f"unknown format {quote(name)}: use one of {', '.join(FORMATS)}")
     return FORMATS[name]
 
 
@@ -133,7 +133,7 @@ def detect_format(text: str, where: str = "") -> str:
         if found is None:
             raise fail(
                 place,
-                f"not a scene graph: {shown(entry)}; write for example {NATIVE_EXAMPLE}",
+                f"not a scene graph: {quote(entry)}; write for example {NATIVE_EXAMPLE}",
             )
         if found[1]:
             return found[0]

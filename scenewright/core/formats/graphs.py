@@ -15,7 +15,7 @@ from scenewright.core.formats.base import (
     JsonValue,
     build,
     fail,
-    shown,
+    quote,
     split_id,
     with_intent,
 )
@@ -32,7 +32,7 @@ _PREDICATES = ("predicate", "relation", "label")
 def _node_id(given: JsonValue) -> str:
     value = given.value
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise given.fail(f"expected a node of text or a whole number, found {shown(value)}")
+        raise given.fail(f"expected a node of text or a whole number, found {quote(value)}")
     return JsonValue(str(value), given.place).text('"dog.1"')
 
 
@@ -93,7 +93,7 @@ def read(entry: Any, where: str) -> SceneGraph:
     for node in data.field("nodes", f"[{NODE}]").items(f"[{NODE}]"):
         id_ = _node_id(given := node.object(NODE).field("id", NODE))
         if id_ in objects:
-            raise given.fail(f"{shown(id_)} is used twice: give each node its own")
+            raise given.fail(f"{quote(id_)} is used twice: give each node its own")
         objects[id_] = _node(id_, node)
     relations: list[tuple[str, str, str, str]] = []
     for edge in data.get("edges" if "edges" in entry else "links", []).items(f"[{EDGE}]"):

@@ -18,8 +18,8 @@ from scenewright.core.formats.base import (
     build,
     intent_entry,
     numbered_ids,
+    quote,
     renamed,
-    shown,
     split_id,
     with_intent,
 )
@@ -52,7 +52,7 @@ def read(entry: Any, where: str) -> SceneGraph:
         if id_ in ids:
             name = split_id(id_)[0]
             raise item.fail(
-                f"the id {shown(id_)} is used twice: number the instances, for example "
+                f"the id {quote(id_)} is used twice: number the instances, for example "
                 f'"{name}.1" and "{name}.2"'
             )
         ids[id_] = None
@@ -69,7 +69,7 @@ def read(entry: Any, where: str) -> SceneGraph:
     attributes = data.get("attributes", {}).object('{"person.2": {}}')
     for key in attributes.value:
         if key not in ids:
-            raise attributes.fail(f"{shown(key)} is not an object: use one of its ids")
+            raise attributes.fail(f"{quote(key)} is not an object: use one of its ids")
     objects = [(id_, split_id(id_)[0], attributes.get(id_, {}).attributes()) for id_ in ids]
     scene = build(objects, relations, where, self_relations="drop")
     return with_intent(scene, entry, where)

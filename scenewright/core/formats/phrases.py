@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from scenewright.core.formats.base import fail, shown
+from scenewright.core.formats.base import fail, quote
 from scenewright.core.inflection import (
     WEAK_VERBS,
     WordLists,
@@ -90,6 +90,9 @@ PREDICATES: frozenset[tuple[str, ...]] = frozenset(
 LONGEST_PREDICATE: int = max(map(len, PREDICATES))
 
 
+_NO_NOUNS = ARTICLES.union(ADJECTIVES, NUMBERS)
+
+
 def key_of(value: str) -> str | None:
     """Return ``"color"``, ``"size"`` or ``"material"`` of a known attribute word, else none."""
     return ADJECTIVES.get(value.casefold())
@@ -139,10 +142,6 @@ class Statement:
     """Phrase after the predicate."""
 
 
-def _fold(text: str) -> str:
-    return " ".join(text.split())
-
-
 class _Masks:
     """Quoted strings and brackets, taken out of a text so that their inside is not read."""
 
@@ -171,8 +170,8 @@ class _Masks:
         match = _MASK.fullmatch(text)
         if match is None:
             if _MASK.search(text):
-                raise fail(where, f"{shown(self.unmask(text))}: put all of it in quotes, or none")
-            return _fold(text)
+                raise fail(where, f"{quote(self.unmask(text))}: put all of it in quotes, or none")
+            return " ".join(text.split())
         return self.unquote(self.kept(match[1]), where)
 
     def unquote(self, text: str, where: str) -> str:
@@ -193,7 +192,7 @@ def _attributes(inside: str, masks: _Masks, where: str) -> dict[str, str]:
             raise fail(where, "write attributes as [key=value, key=value], for example [color=red]")
         name = masks.literal(key, where)
         if name in found:
-            raise fail(where, f"attribute {shown(name)} is given twice: keep one")
+            raise fail(where, f"attribute {quote(name)} is given twice: keep one")
         found[name] = masks.literal(value, where)
     return found
 
@@ -213,7 +212,7 @@ def _adjectives(words: list[str], where: str) -> tuple[dict[str, str], list[str]
             raise fail(
                 where,
                 f"two values of {key}, {found[key]!r} and {value!r}: name one, or write "
-                f'{shown(" ".join(words[size:]))} [{key}="{found[key]} and {value}"]',
+                f'{quote(" ".join(words[size:]))} [{key}="{found[key]} and {value}"]',
             )
         found[key] = value
         words = words[size:]
@@ -254,7 +253,7 @@ def _label(words: list[str], masks: _Masks, where: str) -> tuple[str, bool, int 
     if any("\x00" in word for word in words):
         match = _MASKED_WORD.fullmatch(words[-1])
         if match is None or len(words) > 1 or not masks.kept(match[1]).startswith('"'):
-            text = shown(masks.unmask(" ".join(words)))
+            text = quote(masks.unmask(" ".join(words)))
             raise fail(
                 where,
                 f'{text}: write a quoted label alone or after known adjectives, as "my dog".2',
@@ -265,13 +264,13 @@ def _label(words: list[str], masks: _Masks, where: str) -> tuple[str, bool, int 
     for char in ',|<>="[]{}':
         if char in text:
             hint = "separate statements with ';'" if char == "," else "put the label in quotes"
-            raise fail(where, f"{shown(text)} holds {char!r}: {hint}")
+            raise fail(where, f"{quote(text)} holds {char!r}: {hint}")
     if text.startswith(("#", "---")) or text.endswith(".") or "->" in text:
-        raise fail(where, f"{shown(text)}: put the label in double quotes")
+        raise fail(where, f"{quote(text)}: put the label in double quotes")
     if any(word.casefold() == "and" for word in words):
         raise fail(
             where,
-            f"{shown(text)} holds 'and': make two statements with ';', or put the label in "
+            f"{quote(text)} holds 'and': make two statements with ';', or put the label in "
             'quotes: "salt and pepper"',
         )
     match = _NUMBERED_WORD.fullmatch(words[-1])
@@ -296,7 +295,7 @@ def _mention(text: str, masks: _Masks, where: str) -> Mention:
         if key in attributes:
             raise fail(where, f"{key} is given twice, as a word and in brackets: keep one")
     if number is not None and (found.count > 1 or found.ordinal or found.another):
-        raise fail(where, f"{shown(text)}: write either {name}.{number} or the number in words")
+        raise fail(where, f"{quote(text)}: write either {name}.{number} or the number in words")
     return Mention(
         name=singular(name) if found.count > 1 and not exact else name,
         exact=exact,
@@ -306,11 +305,6 @@ def _mention(text: str, masks: _Masks, where: str) -> Mention:
         count=found.count,
         another=found.another,
     )
-
-
-def _says_nothing(words: list[str]) -> bool:
-    return all(w.casefold() in ARTICLES or w.casefold() in ADJECTIVES or w.casefold() in NUMBERS
-               for w in words)  # fmt: skip
 
 
 def predicates_in(words: list[str]) -> list[tuple[int, int]]:
@@ -324,7 +318,7 @@ def predicates_in(words: list[str]) -> list[tuple[int, int]]:
                 break
         else:
             size = 0
-        if size and not _says_nothing(words[begin:at]):
+        if size and not _NO_NOUNS.issuperset(lower[begin:at]):
             found.append((at, at + size))
             at = begin = at + size
         else:
@@ -428,7 +422,7 @@ def statements(
                 continue
             place = f"{where}, " if where else ""
             place += f"line {number}, " if len(lines) > 1 else ""
-            place += shown(masks.unmask(fragment), 120)
+            place += quote(masks.unmask(fragment), 120)
             done += 1
             if done > MAX_STATEMENTS:
                 raise fail(place, f"more than {MAX_STATEMENTS} statements: split the scene")

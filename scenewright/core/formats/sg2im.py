@@ -15,8 +15,8 @@ from scenewright.core.formats.base import (
     build,
     intent_entry,
     numbered,
+    quote,
     renamed,
-    shown,
     with_intent,
 )
 from scenewright.core.scene import SceneGraph
@@ -27,7 +27,7 @@ EXAMPLE = '{"objects": ["sky", "grass"], "relationships": [[0, "above", 1]]}'
 def _index(given: JsonValue, count: int) -> int:
     value = given.value
     if isinstance(value, bool) or not isinstance(value, int):
-        raise given.fail(f"expected the number of an object, from 0, found {shown(value)}")
+        raise given.fail(f"expected the number of an object, from 0, found {quote(value)}")
     if not 0 <= value < count:
         raise given.fail(
             f"there is no object {value}: objects has {count}, counted 0 to {count - 1}"
@@ -46,14 +46,14 @@ def read(entry: Any, where: str) -> SceneGraph:
         parts = row.items('[0, "above", 1]')
         if len(parts) != 3:
             raise row.fail(
-                f'expected three parts such as [0, "above", 1], found {shown(row.value)}'
+                f'expected three parts such as [0, "above", 1], found {quote(row.value)}'
             )
         source, target = (_index(part, len(ids)) for part in (parts[0], parts[2]))
         relations.append((ids[source], parts[1].text('"above"'), ids[target], row.place))
     extra = data.get("attributes", {}).object('{"0": {"color": "blue"}}')
     for key in extra.value:
         if key not in map(str, range(len(ids))):
-            raise extra.fail(f"{shown(key)} is not the number of an object, from 0")
+            raise extra.fail(f"{quote(key)} is not the number of an object, from 0")
     objects = [
         (id_, name, extra.get(str(index), {}).attributes())
         for index, (id_, name) in enumerate(zip(ids, names, strict=True))

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scenewright.core.formats.base import FormatError, FormatWarning, build, fail, shown
+from scenewright.core.formats.base import FormatError, FormatWarning, build, fail, quote
 from scenewright.core.formats.phrases import (
     ADJECTIVES,
     Mention,
@@ -202,7 +202,7 @@ class _Reader:
             return [self._make(mention, where)]
         if mention.ordinal is not None:
             if len(same) < mention.ordinal:
-                problem = f"only {len(same)} of {shown(mention.name)} named before"
+                problem = f"only {len(same)} of {quote(mention.name)} named before"
                 raise fail(where, f"{problem}: name those first")
             found = same[mention.ordinal - 1]
             if not found.has(mention.attributes):
@@ -217,17 +217,17 @@ class _Reader:
                 return fitting
             raise fail(
                 where,
-                f"{mention.count} of {shown(mention.name)}, but {len(fitting)} named before: "
+                f"{mention.count} of {quote(mention.name)}, but {len(fitting)} named before: "
                 f"name them one by one, for example {fitting[0].id}",
             )
         equal = [o for o in fitting if o.attributes == mention.attributes]
         chosen = equal if mention.attributes and equal else fitting
         if len(chosen) > 1:
             ways = [" ".join([*o.attributes.values(), o.name]) for o in chosen if o.attributes]
-            names = [shown(way) for way in [*ways[:2], *(o.id for o in chosen[:3])]]
+            names = [quote(way) for way in [*ways[:2], *(o.id for o in chosen[:3])]]
             raise fail(
                 where,
-                f"{len(chosen)} objects fit {shown(chosen[0].name)}: say which, for example "
+                f"{len(chosen)} objects fit {quote(chosen[0].name)}: say which, for example "
                 f"{' or '.join(names)}; a new one is 'another {chosen[0].name}'",
             )
         return chosen or [self._make(mention, where)]

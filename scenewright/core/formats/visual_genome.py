@@ -22,8 +22,8 @@ from scenewright.core.formats.base import (
     JsonValue,
     build,
     intent_entry,
+    quote,
     renamed,
-    shown,
     with_intent,
 )
 from scenewright.core.formats.phrases import key_of
@@ -48,7 +48,7 @@ def keys_for(values: Sequence[str]) -> list[str]:
 def _id(given: JsonValue) -> str:
     value = given.value
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise given.fail(f"expected the number of an object, found {shown(value)}")
+        raise given.fail(f"expected the number of an object, found {quote(value)}")
     return JsonValue(str(value), given.place).text("1").strip()
 
 

@@ -62,7 +62,7 @@ from scenewright.evals.store.ledger import Photo
 from scenewright.evals.store.results import ANSWERS
 from scenewright.providers import Answers, AnswerStore
 from scenewright.providers.sdk_clients import paying
-from scenewright.runs.model_factory.profiles import caller_of, judge_of
+from scenewright.runs.model_factory.profiles import build_judge, get_caller
 
 _PHOTOS_AT_ONCE = 8
 """Photos that the driver reads for workers at the same time."""
@@ -92,10 +92,10 @@ def models_of(config: AnnotateConfig, settings: Settings) -> Models:
     """Return the models that ``config`` names.
 
     Raises as :func:`~scenewright.evals.annotation.panel_queries.voters_of` and
-    :func:`~scenewright.runs.model_factory.profiles.judge_of`.
+    :func:`~scenewright.runs.model_factory.profiles.build_judge`.
     """
     voters = voters_of(config.panel, settings)
-    return Models(voters, tuple(judge_of(spec, settings) for spec in config.judges))
+    return Models(voters, tuple(build_judge(spec, settings) for spec in config.judges))
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ class _OnCluster:
         if text is None:
             return
         try:
-            caller = caller_of(split_judge(text.name)[0], settings)
+            caller = get_caller(split_judge(text.name)[0], settings)
         except SettingsError:
             # A model that the caller built: it has no account that others share.
             return

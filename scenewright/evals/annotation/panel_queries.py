@@ -159,18 +159,18 @@ def text_model_of(
 ) -> TextModel:
     """Return the language model ``account:model`` for ``role``; raises as :func:`voters_of`."""
     from scenewright.config.settings import load_settings
-    from scenewright.runs.model_factory.profiles import chat_of
+    from scenewright.runs.model_factory.profiles import build_chat
 
     settings = settings or load_settings()
     _refuse_scripts(spec)
-    return TextModel(spec, chat_of(spec, settings, role=role), _price_of(spec, settings))
+    return TextModel(spec, build_chat(spec, settings, role=role), _price_of(spec, settings))
 
 
 def _voter(spec: str, settings: Settings | None) -> Voter:
     from scenewright.agents.judges.models import caps_of
     from scenewright.config.profiles import split_judge
     from scenewright.config.settings import load_settings
-    from scenewright.runs.model_factory.profiles import chat_of
+    from scenewright.runs.model_factory.profiles import build_chat
     from scenewright.tools.vision.extraction.one_stage import sampling_of
 
     settings = settings or load_settings()
@@ -178,7 +178,7 @@ def _voter(spec: str, settings: Settings | None) -> Voter:
     account, model = split_judge(spec)
     about = settings.account(account)
     caps = caps_of(about.provider, model, about.models.get(model), chats=True)
-    chat = chat_of(spec, settings, role="parser", overrides={"sampling": sampling_of(caps)})
+    chat = build_chat(spec, settings, role="parser", overrides={"sampling": sampling_of(caps)})
     parser = PictureParser(chat, caps.preparation)
     return Voter(spec, parser, caps.image_tokens, _price_of(spec, settings))
 
@@ -198,13 +198,12 @@ def _refuse_scripts(spec: str) -> None:
 
 def _price_of(spec: str, settings: Settings) -> PriceOf:
     from scenewright.config.profiles import split_judge
-    from scenewright.runs.model_factory.profiles import caller_of
+    from scenewright.runs.model_factory.profiles import get_caller
 
     account, model = split_judge(spec)
     about = settings.account(account)
-    caller = caller_of(account, settings)
-    # Another server's models are not the provider's, whatever they are called.
-    priced_as = about.provider if about.base_url is None else account
+    caller = get_caller(account, settings)
+    priced_as = about.priced_as(account)
     return lambda usage: caller.price_of(priced_as, model, usage)
 
 

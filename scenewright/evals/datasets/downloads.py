@@ -191,7 +191,7 @@ def _receive(
         if status == 206 and not _continues(answer.headers.get("Content-Range", ""), have):
             raise DownloadError(f"{address}: the server sends another part than it was asked for")
         if status == 200 and have:
-            watch.told(f"{place.name} comes anew: the server has no rest of what is here")
+            watch.message(f"{place.name} comes anew: the server has no rest of what is here")
             watch.moved(-have)
             have = 0
         if answer.headers.get("Content-Type", "").startswith("text/html"):
@@ -512,7 +512,7 @@ def _get(client: Any, wanted: Wanted, record: Record, watch: PullCallbacks, done
     file, place = wanted.file, wanted.place
     right = file.sha256 or record.digest(file.name)
     if not place.is_file() and record.was_unpacked(file):
-        watch.told(
+        watch.message(
             f"{file.name} was unpacked and deleted: to fetch it again, delete its entry in "
             f"{record.path}"
         )
@@ -524,9 +524,9 @@ def _get(client: Any, wanted: Wanted, record: Record, watch: PullCallbacks, done
             _settled(file, place, found, record, watch, done, done.checked, known=right)
             return
         apart = _put_apart(place, place)
-        watch.told(f"{place} is not as it should be: it is kept as {apart.name} and comes again")
+        watch.message(f"{place} is not as it should be: it is kept as {apart.name} and comes again")
         watch.moved(-wanted.here)
-    watch.told(f"{file.name} from {file.address}")
+    watch.message(f"{file.name} from {file.address}")
     partial = fetch(
         client,
         file.address,
@@ -575,7 +575,7 @@ def _settled(
     if file.unpack and unpacked != found:
         names = unpack(place, place.parent)
         done.unpacked[file.name] = len(names)
-        watch.told(f"{file.name}: {len(names)} files unpacked; you may delete the archive now")
+        watch.message(f"{file.name}: {len(names)} files unpacked; you may delete the archive now")
         unpacked = found
     record.put(file.name, entry | ({"unpacked": unpacked} if unpacked else {}))
 

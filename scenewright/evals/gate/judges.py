@@ -41,7 +41,7 @@ from scenewright.evals.reporting.pages import ChoiceError
 from scenewright.evals.reporting.score_matrix import Column
 from scenewright.evals.store.manifest import make_folder
 from scenewright.providers import AnswerStore
-from scenewright.runs.model_factory.profiles import panel_of
+from scenewright.runs.model_factory.profiles import build_panel
 
 METRIC = "right answers"
 STORE = "answers.db"
@@ -117,7 +117,7 @@ async def run_judge_gate(
     for fact in gate.facts:
         pictures.setdefault(fact.picture.name, []).append(fact)
     order = sorted(pictures, key=lambda name: rank(gate.options.seed, name))[: gate.options.limit]
-    judges = gate.given or await panel_of(list(gate.judges), settings=gate.settings)
+    judges = gate.given or await build_panel(list(gate.judges), settings=gate.settings)
     facts: list[LabelledFact] = []
     answers: tuple[list[Answer], list[Answer]] = ([], [])
     spent, stop = 0.0, 0

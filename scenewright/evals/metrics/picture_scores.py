@@ -296,7 +296,7 @@ def make_preference(
     from scenewright.agents.judges.remote import RemoteJudge
     from scenewright.config.settings import load_settings
     from scenewright.core.ports.judge import JudgeError
-    from scenewright.runs.model_factory.profiles import judge_of
+    from scenewright.runs.model_factory.profiles import build_judge
 
     specs = names_in("judges", judges, "name chat models, such as openai:gpt-6-luna")
     here = settings or load_settings()
@@ -309,7 +309,7 @@ def make_preference(
                 f"or {ORIGINAL!r}"
             )
     try:
-        found = [judge_of(spec, here) for spec in specs]
+        found = [build_judge(spec, here) for spec in specs]
     except (SettingsError, JudgeError) as error:
         raise MetricError(f"preference: {error}") from error
     comparing = [judge for judge in found if isinstance(judge, RemoteJudge)]

@@ -27,7 +27,7 @@ from scenewright.core.formats import dump_scene
 from scenewright.graphs.limits import expected_of
 from scenewright.graphs.strategies.tournament import Tournament
 from scenewright.providers.usage import ExpectedUsage
-from scenewright.runs.model_factory.profiles import backend_of, composer_of, judge_of, limits_of
+from scenewright.runs.model_factory.profiles import backend_of, build_judge, composer_of, limits_of
 from scenewright.runs.reading import parser_of
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def forecast_run(plan: RunPlan) -> CostForecast:
     for specs, what, times in ((profile.judges, "steers", looks), (report, "reports", 1)):
         for spec in specs:
             if account_of(spec):
-                judge = judge_of(spec, known)
+                judge = build_judge(spec, known)
                 once = expected_of(judge, size, facts, profile.asking)
                 least = once if what == "reports" or spec in first else ExpectedUsage()
                 lines.append(CostLine(judge.id, what, least, once * times))

@@ -1,7 +1,7 @@
 """Judging of pictures by panels, and scores by metrics, as units of the journal.
 
 Facts are asked in waves and the answers become a score card, by the same rules as in
-:mod:`scenewright.graphs.verify`, for any facts (a dataset's own questions too) and without a run's
+:mod:`scenewright.graphs.judging`, for any facts (a dataset's own questions too) and without a run's
 log.
 """
 

@@ -22,8 +22,8 @@ from scenewright.evals.runner.backends import in_batches
 from scenewright.evals.runner.config import Arm, EvalConfig, PanelSpec, arms_of, panels_of
 from scenewright.evals.runner.drawing import ImageGenerator
 from scenewright.evals.runner.judging import JudgePanel
-from scenewright.providers.hub.cache import demand_models
-from scenewright.runs.model_factory.profiles import backend_of, composer_of, panel_of
+from scenewright.providers.hub.cache import require_models
+from scenewright.runs.model_factory.profiles import backend_of, build_panel, composer_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ async def _generator(
 
     profile, brought = arm.profile, given.backends.get(arm.backend)
     steering = profile.judges if arm.loops else ()
-    demand_models(
+    require_models(
         profile,
         backend=brought is None,
         judges=any(name not in given.judges for name in steering),
@@ -186,7 +186,7 @@ async def _generator(
 async def _judges(
     names: Sequence[str], settings: Settings, given: EvalModelOverrides
 ) -> tuple[Judge, ...]:
-    built = await panel_of([n for n in names if n not in given.judges], settings=settings)
+    built = await build_panel([n for n in names if n not in given.judges], settings=settings)
     rest = iter(built)
     return tuple(given.judges[name] if name in given.judges else next(rest) for name in names)
 

@@ -38,7 +38,8 @@ from scenewright.core.ports.composer import Composer
 from scenewright.core.questions import noun_phrase
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.graphs.events import Edited, Event, Generated, Judged, Place, Planned
-from scenewright.graphs.state import improves, round_seed
+from scenewright.graphs.record import improves
+from scenewright.graphs.state import round_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,7 @@ class RepairStrategy(Protocol):
         ...
 
 
-def planned(round_context: RoundContext) -> Mapping[str, Region]:
+def planned_regions_by_object(round_context: RoundContext) -> Mapping[str, Region]:
     """Return the composer's place of each object, by id; empty where it plans none."""
     # The seed of the candidates' prompt, which said these places.
     seed = round_seed(round_context.options.seed, 0, "candidate")
@@ -200,7 +201,7 @@ def planned(round_context: RoundContext) -> Mapping[str, Region]:
 
 def regions_of(round_context: RoundContext, objects: Iterable[str]) -> list[Region] | None:
     """Return the places of these objects; None unless there are some and each has one."""
-    wanted, places = list(dict.fromkeys(objects)), planned(round_context)
+    wanted, places = list(dict.fromkeys(objects)), planned_regions_by_object(round_context)
     found = [places[key] for key in wanted if key in places]
     return found if found and len(found) == len(wanted) else None
 
@@ -275,11 +276,11 @@ def clauses(round_context: RoundContext) -> list[str]:
 
 
 def instruction(round_context: RoundContext, shown: bool = False) -> str:
-    """Return the order to an edit model for what failed: :func:`order_for`."""
-    return order_for(round_context.scene, failed_facts(round_context), shown)
+    """Return the order to an edit model for what failed: :func:`edit_instruction`."""
+    return edit_instruction(round_context.scene, failed_facts(round_context), shown)
 
 
-def order_for(scene: SceneGraph, failed: Sequence[Fact], shown: bool = False) -> str:
+def edit_instruction(scene: SceneGraph, failed: Sequence[Fact], shown: bool = False) -> str:
     """Return the order to an edit model whose picture of ``scene`` does not hold ``failed``.
 
     Add what is absent, change what is there and wrong, keep the rest. ``shown``: the model sees a

@@ -16,7 +16,7 @@ from scenewright.core.facts import Fact, assign_verdicts
 from scenewright.core.layout import Region, canonical_predicate
 from scenewright.core.vocabulary import converse
 from scenewright.graphs.events import Place
-from scenewright.graphs.strategies.base import Attempt, RoundContext, planned
+from scenewright.graphs.strategies.base import Attempt, RoundContext, planned_regions_by_object
 
 APART = 0.15
 """Regions that share less of the smaller one than this lie apart."""
@@ -82,7 +82,7 @@ def regions_by_object(
     An absent object that no place is planned for goes where its relations to objects that were seen
     put it.
     """
-    places = planned(round_context).items()
+    places = planned_regions_by_object(round_context).items()
     found: dict[str, tuple[Region, ...]] = {name: (region,) for name, region in places}
     for name, region in round_context.seen.items():
         if name in absent:

@@ -5,7 +5,8 @@ heat of a round every place that has no sure winner gets proposals, all drawn in
 judged on the facts that its place can change; the first heat draws :data:`FIRST`, the second what
 is left of ``proposals``. Then the best proposal of each place is pasted, if the odds are two to one
 that it gained a fact and lost none (:mod:`scenewright.agents.panel.change`).
-``graphs/proposals.py`` draws, judges and pastes; this module says what of a place is drawn how.
+``graphs/nodes/tournament.py`` draws, judges and pastes; this module plans how each place is
+redrawn.
 
 A backend that keeps parts of a picture draws the place anew: from noise, after a picture of what is
 missing where it takes references, or as an instruction says. For another one, and where
@@ -29,10 +30,10 @@ from scenewright.graphs.strategies.base import (
     GenerationOverrides,
     RepairPlan,
     RoundContext,
+    edit_instruction,
     failure_line,
     mask_in,
-    order_for,
-    planned,
+    planned_regions_by_object,
     start_within,
 )
 from scenewright.graphs.strategies.places import overlap, places_of
@@ -194,7 +195,9 @@ def _instructed(asked: _Asked) -> tuple[GenerationOverrides, str]:
         start = start_within(round_context, round_context.best, 1.0, mask, instruct=True)
     if not round_context.features.edit_references:
         shown = None
-    order = order_for(round_context.scene, facts_in(round_context, asked.place), shown is not None)
+    order = edit_instruction(
+        round_context.scene, facts_in(round_context, asked.place), shown is not None
+    )
     references = () if shown is None else (Reference(image=shown, weight=1.0),)
     return (
         GenerationOverrides(references=references, start=start, prompt=order),
@@ -253,7 +256,7 @@ def shown_in_crop(
         return None
     width, height = _size(round_context)
     crop = Region(box[0] / width, box[1] / height, box[2] / width, box[3] / height)
-    where = planned(round_context)
+    where = planned_regions_by_object(round_context)
     if len(place.objects) == 1:
         # Where it is drawn, planned or not.
         where = {place.objects[0]: _around(place), **where}
@@ -287,7 +290,7 @@ def _standing_in(place: Place, round_context: RoundContext) -> set[str]:
     regions = [Region(*region) for region in place.regions]
     return set(place.objects) | {
         name
-        for name, mine in planned(round_context).items()
+        for name, mine in planned_regions_by_object(round_context).items()
         if any(overlap(mine, region) > COVERED for region in regions)
     }
 

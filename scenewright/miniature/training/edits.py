@@ -1,8 +1,8 @@
 """Lessons of the editor: a picture that lacks something, one of what it lacks, and the whole.
 
 They are made as the strategy ``compose-edit`` makes them: the order is that of the loop
-(:func:`~scenewright.graphs.strategies.base.order_for`), image 2 shows the missing graph where
-something is absent, and what held in image 1 is to stay.
+(:func:`~scenewright.graphs.strategies.base.edit_instruction`), image 2 shows the missing graph
+where something is absent, and what held in image 1 is to stay.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scenewright.core.facts import Fact
 from scenewright.core.layout import COLUMNS, ROWS, Cell
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.graphs.strategies.base import order_for
+from scenewright.graphs.strategies.base import edit_instruction
 from scenewright.miniature.painter import Box, Painting, Truth, compose, lay_out, layers_of
 from scenewright.miniature.world import COLORS, KINDS, SETTINGS
 
@@ -80,7 +80,7 @@ def make_edit(truth: Truth, rng: random.Random) -> Edit | None:
     wanted = truth
     if absent and rng.random() >= _P_UNSEEN:
         shown = _shown(truth, missing, rng)
-    order = order_for(truth.scene, failed, shown is not None)
+    order = edit_instruction(truth.scene, failed, shown is not None)
     if rng.random() < _P_DESCRIBED:
         order = text_of(describe(truth.scene, truth.cells, SETTINGS[truth.setting]))
     changed += [truth.boxes[key] for key in sorted(wrong)]

@@ -15,7 +15,7 @@ from scenewright.providers.usage import Usage
 
 ToolChoice = Literal["probe", "named", "required", "schema"]
 Way = Literal["named", "required", "schema"]
-"""How a tool is forced: by its name, by the word ``required``, or by a JSON schema instead."""
+"""Way to force a tool: by its name, by the word ``required``, or by a JSON schema instead."""
 Sampling = Literal["temperature", "top_p", "top_k", "seed"]
 Effort = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Resolution = Literal["", "low", "medium", "high"]
@@ -39,7 +39,7 @@ class ClientSettings(FrozenModel):
     strict: bool
     """Whether it is asked to follow the schema exactly."""
     tool_choice: ToolChoice = "named"
-    """How a tool is forced in OpenAI's format: ``named`` (an object with its name), ``required``
+    """Way to force a tool in OpenAI's format: ``named`` (an object with its name), ``required``
     (that word, with one tool), ``schema`` (a JSON schema instead), or ``probe``: found out by the
     first requests, and kept.
     """
@@ -102,7 +102,7 @@ class Terms:
     """The form of one request."""
 
     way: Way = "named"
-    """How a tool is forced."""
+    """Way to force a tool."""
     responses: bool = False
     """Whether OpenAI's Responses API is asked."""
     effort: Effort = ""
@@ -237,7 +237,7 @@ class CompletionRequest:
     cache_key: str = ""
     """Name of the beginning of the prompt, for a provider's cache."""
     reminder: str = ""
-    """What was wrong with the last attempt; sent as the last words, so that a retry differs."""
+    """Problem of the last attempt; sent as the last words, so that a retry differs."""
 
     def sent_messages(self) -> tuple[Message, ...]:
         """Return the messages, with the reminder at the end of the last."""
@@ -286,7 +286,7 @@ class Completion:
     """The provider's id of the request."""
     tokens: tuple[Token, ...] = ()
     """Tokens of the reply, where their probabilities came; they may hold more than the text."""
-    weighed: bool = False
+    logprobs_requested: bool = False
     """Whether token probabilities were requested."""
     signature: str = ""
     """Opaque mark (base64) that Gemini wants back with the text."""

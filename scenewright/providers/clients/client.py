@@ -1,4 +1,4 @@
-"""What the clients of all providers do alike: attempts of a model, each unlike the one before.
+"""Base of all providers' clients: attempts of a model, each unlike the one before.
 
 A client turns a :class:`CompletionRequest` into its provider's wire format, makes one attempt and
 returns a :class:`Completion`. Limits, time, repetitions and usage are the
@@ -128,7 +128,7 @@ class ModelClient(ProviderClient[C]):
         raw = RawCompletion(limit=self._settings.max_output_tokens)
         await self._receive(raw, request, terms)
         self._negotiation.served(reply_version(raw.model))
-        found = completion_of(raw, request, weighed=terms.logprobs)
+        found = completion_of(raw, request, logprobs=terms.logprobs)
         if found.stop != "refusal" and (found.text or found.tokens):
             self._negotiation.record_reply(terms, logprobs=bool(found.tokens))
         return found
@@ -173,7 +173,7 @@ class ModelClient(ProviderClient[C]):
 
     def timed_out(self) -> None:
         """Note that the last attempt got no reply in time: what it probed is at fault."""
-        self._negotiation.missed(self._negotiation.way)
+        self._negotiation.reject(self._negotiation.way)
 
     def terms(self) -> Terms:
         """Return the form of the next request, as negotiated."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from scenewright.providers.clients.base import ClientSettings
 from scenewright.providers.clients.client import ModelClient
+
+_CLIENTS = {"openai": "OpenAIClient", "gemini": "GeminiClient", "anthropic": "AnthropicClient"}
+"""Provider → class in the module of its name."""
 
 
 def make_client(
@@ -20,16 +24,9 @@ def make_client(
 
     ``base_url``: a server that speaks the provider's protocol, instead of the provider's own.
     """
-    if provider == "openai":
-        from scenewright.providers.clients.openai import OpenAIClient
-
-        return OpenAIClient(model, settings, api_key=api_key, base_url=base_url)
-    if provider == "gemini":
-        from scenewright.providers.clients.gemini import GeminiClient
-
-        return GeminiClient(model, settings, api_key=api_key, base_url=base_url)
-    if provider == "anthropic" and settings is not None:
-        from scenewright.providers.clients.anthropic import AnthropicClient
-
-        return AnthropicClient(model, settings, api_key=api_key, base_url=base_url)
-    raise ValueError(f"no client of {provider} for {model}")
+    name = _CLIENTS.get(provider)
+    if name is None or (provider == "anthropic" and settings is None):
+        raise ValueError(f"no client of {provider} for {model}")
+    module = import_module(f"scenewright.providers.clients.{provider}")
+    client: type[ModelClient[Any]] = getattr(module, name)
+    return client(model, settings, api_key=api_key, base_url=base_url)

@@ -1,4 +1,4 @@
-"""What a server takes of a request, learnt from what it refuses.
+"""Form of the requests that a server takes, learnt from its refusals.
 
 Servers with OpenAI's protocol differ in how a tool is forced and in the parameters that they take,
 and providers change both. A request that was refused for one of them is sent again in another form;
@@ -53,7 +53,7 @@ class Negotiation:
         """Start from what ``settings`` declare and ``server`` remembers; ``model`` is for logs."""
         self._settings, self._model, self._server = settings, model, server
         self._declared_way = settings.tool_choice != "probe"
-        self._bound = False
+        self._confirmed = False
         self._silent = 0
         kept = None if self._declared_way else server.recall("tool_choice")
         self._recalled = kept in WAYS
@@ -124,15 +124,15 @@ class Negotiation:
             self._change(effort=effort, left_out=self._terms.left_out | {named})
             return self._learnt(f"does not take {named}", f"without {named}")
         about = _ABOUT_FORMS if sent.way == "schema" else _ABOUT_TOOLS
-        if forced and about.search(text) and self.missed(sent.way):
+        if forced and about.search(text) and self.reject(sent.way):
             return "with the tool forced in another way"
         return ""
 
-    def bound(self, way: Way) -> None:
+    def confirm(self, way: Way) -> None:
         """Keep ``way``, in which a request was filled in."""
-        if self._declared_way or self._bound:
+        if self._declared_way or self._confirmed:
             return
-        self._bound = True
+        self._confirmed = True
         self._change(way=way)
         if self._recalled:
             return
@@ -144,9 +144,9 @@ class Negotiation:
                 *(self._model, way),
             )
 
-    def missed(self, way: Way) -> bool:
+    def reject(self, way: Way) -> bool:
         """Return whether another way is left after a request in ``way`` was not filled in."""
-        if self._declared_way or self._bound:
+        if self._declared_way or self._confirmed:
             return False
         if self._recalled:
             self._recalled = False
@@ -173,7 +173,7 @@ class Negotiation:
         self._silent = 0
         self._change(logprobs=self._settings.logprobs)
         if not self._declared_way:
-            self._bound = self._recalled = False
+            self._confirmed = self._recalled = False
             self._order = WAYS
             self._change(way=WAYS[0])
             self._server.forget("tool_choice")

@@ -125,7 +125,7 @@ class OpenAIClient(ModelClient[openai.AsyncOpenAI]):
             return self._noted(found, terms, filled, usable)
         if not wanted.forced or found.calls:
             if wanted.forced:
-                self._negotiation.bound(terms.way)
+                self._negotiation.confirm(terms.way)
             return found
         call = parse_tool_call(found.text, wanted)
         if call is None:
@@ -135,8 +135,8 @@ class OpenAIClient(ModelClient[openai.AsyncOpenAI]):
 
     def _noted(self, found: Completion, terms: Terms, filled: bool, usable: bool) -> Completion:
         if filled:
-            self._negotiation.bound(terms.way)
-        elif (found.text or usable) and self._negotiation.missed(terms.way) and not usable:
+            self._negotiation.confirm(terms.way)
+        elif (found.text or usable) and self._negotiation.reject(terms.way) and not usable:
             raise RequestChanged(f"the tool was not called: {found.text[:80]!r}", found.usage)
         return found
 

@@ -127,28 +127,29 @@ def _function(function: Mapping[str, Any], strict: bool | None, dialect: Dialect
     return found if strict is None else {**found, "strict": strict}
 
 
+def _typed(kind: str, inner: Mapping[str, Any], responses: bool) -> dict[str, Any]:
+    """Return an entry of a kind: its fields stand beside the type, or in Chat inside an object."""
+    return {"type": kind, **inner} if responses else {"type": kind, kind: dict(inner)}
+
+
 def _schema_form(
     name: str, schema: Mapping[str, Any], strict: bool, responses: bool
 ) -> dict[str, Any]:
     named = {"name": name, "schema": dict(schema), "strict": strict}
-    if responses:
-        return {"text": {"format": {"type": "json_schema", **named}}}
-    return {"response_format": {"type": "json_schema", "json_schema": named}}
+    form = _typed("json_schema", named, responses)
+    return {"text": {"format": form}} if responses else {"response_format": form}
 
 
 def _tool_form(
     functions: Sequence[Mapping[str, Any]], choice: str, parallel: bool | None, responses: bool
 ) -> dict[str, Any]:
-    known = choice in ("auto", "none", "required")
-    if responses:
-        tools = [{"type": "function", "strict": False, **one} for one in functions]
-        named: object = {"type": "function", "name": choice}
-    else:
-        tools = [{"type": "function", "function": dict(one)} for one in functions]
-        named = {"type": "function", "function": {"name": choice}}
+    lax = {"strict": False} if responses else {}
+    tools = [_typed("function", {**lax, **one}, responses) for one in functions]
     form: dict[str, Any] = {"tools": tools}
-    if choice != "auto":
-        form["tool_choice"] = choice if known else named
+    if choice in ("none", "required"):
+        form["tool_choice"] = choice
+    elif choice != "auto":
+        form["tool_choice"] = _typed("function", {"name": choice}, responses)
     if parallel is not None:
         form["parallel_tool_calls"] = parallel
     return form

@@ -127,8 +127,8 @@ class RawCompletion:
             )
 
 
-def completion_of(raw: RawCompletion, request: CompletionRequest, *, weighed: bool) -> Completion:
-    """Return the completion of a reply; ``weighed``: token probabilities were requested.
+def completion_of(raw: RawCompletion, request: CompletionRequest, *, logprobs: bool) -> Completion:
+    """Return the completion of a reply; ``logprobs``: token probabilities were requested.
 
     Raises ``UnusableReply`` for an empty reply or a tool call that cannot be read, unless it was
     cut off, and ``MalformedReply`` for a tool call without a name.
@@ -172,7 +172,7 @@ def completion_of(raw: RawCompletion, request: CompletionRequest, *, weighed: bo
     stop: Stop = "length" if raw.cut else "tools" if calls else "end"
     return Completion(
         text, stop, calls=tuple(calls), data=data, called=called, tokens=tuple(raw.tokens),
-        weighed=weighed, **told,
+        logprobs_requested=logprobs, **told,
     )  # fmt: skip
 
 

@@ -64,11 +64,11 @@ class AdapterShape(FrozenModel):
 
 
 class Architecture(FrozenModel):
-    """What is published of a repository, without its weights."""
+    """A published repository without its weights."""
 
     repository: str
     source: str
-    """Where configurations and numbers are from."""
+    """Source of configurations and numbers."""
     parts: dict[str, PartSpec]
     """Parts by folder; the empty name is the repository's own folder."""
     format: Format

@@ -25,7 +25,7 @@ from scenewright.providers.hub.needs import (
     MODULAR_INDEX,
     Need,
     known_repositories,
-    lacking,
+    missing_files,
     needs_of,
     on_the_hub,
     plain_index,
@@ -131,7 +131,7 @@ def survey(need: Need) -> Present:
     wanted = wanted_files(need, listing or here, index)
     missing = [name for name in wanted if name not in here]
     # Files that a listing names count by name; without one, whatever must be there.
-    missing += [what for what in lacking(need, listing or here, index) if what not in missing]
+    missing += [what for what in missing_files(need, listing or here, index) if what not in missing]
     sizes = listing or ({} if missing else here)
     if not (sizes and wanted) or INDEX in missing:
         size = need.known_bytes()
@@ -223,7 +223,7 @@ def pull_commands(profile: Profile, lost: Iterable[Present]) -> list[str]:
 _DRAWING = {"backend", "adapter", "LoRA", "denoiser", "image encoder"}
 
 
-def demand_models(profile: Profile, *, backend: bool = True, **judges: bool) -> None:
+def require_models(profile: Profile, *, backend: bool = True, **judges: bool) -> None:
     """Check that the models of ``profile`` are cached; no network access.
 
     The flags leave out models that are provided otherwise or not used, as those of

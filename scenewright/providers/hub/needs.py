@@ -319,7 +319,9 @@ def wanted_files(
     return tuple(sorted(found))
 
 
-def lacking(need: Need, names: Iterable[str], index: Mapping[str, Any] | None) -> tuple[str, ...]:
+def missing_files(
+    need: Need, names: Iterable[str], index: Mapping[str, Any] | None
+) -> tuple[str, ...]:
     """Return the required files of this kind of model that are missing in ``names``, sorted."""
     have = set(names)
     if need.kind == "files":

@@ -51,7 +51,7 @@ from scenewright.providers.hub.needs import (
     Need,
     free_bytes,
     known_repositories,
-    lacking,
+    missing_files,
     sha256_of,
     size_words,
     wanted_files,
@@ -206,7 +206,7 @@ def _plan(api: HfApi, need: Need) -> RepositoryPlan:
     }
     refusal = _refusal(api, need.repository) if info.gated else None
     index = _index(need, info.sha, listing) if refusal is None else None
-    if refusal is None and (lost := lacking(need, listing, index)):
+    if refusal is None and (lost := missing_files(need, listing, index)):
         raise HubError(
             f"{need.repository} has no {', '.join(lost)}: only models in the layout of "
             f"{'transformers' if need.kind == 'model' else 'diffusers'} with *.safetensors "
@@ -253,7 +253,7 @@ class PullCallbacks:
     """Called with arrived bytes; negative where some must come again."""
     checked: Callable[[int], None] = lambda count: None
     """Called with hashed bytes."""
-    told: Callable[[str], None] = lambda text: None
+    message: Callable[[str], None] = lambda text: None
     """Called with messages for people, such as a damaged file."""
 
 
@@ -294,7 +294,7 @@ def _pull(plan: RepositoryPlan, watch: PullCallbacks, done: Pulled) -> None:
         elif _is_whole(place, file, watch):
             continue
         else:
-            watch.told(f"{name} is damaged: it is fetched again")
+            watch.message(f"{name} is damaged: it is fetched again")
             watch.moved(-file.size)
             done.damaged.append(name)
             for path in (place.resolve(), place, plan.blob(file)):
@@ -358,7 +358,7 @@ def _fetch_file(
                     f"{name} came twice with content that the hub does not list: a proxy or "
                     "mirror on the way may change it (HF_ENDPOINT); pull again later"
                 )
-            watch.told(f"{name} arrived damaged: it comes again")
+            watch.message(f"{name} arrived damaged: it comes again")
             watch.moved(-file.size)
             watch.checked(-file.size)
 

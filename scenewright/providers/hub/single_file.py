@@ -94,7 +94,7 @@ class OtherFile(FrozenModel):
     begins: tuple[str, ...]
     """Its first characters, in small letters."""
     what: str
-    """What it is, with a remedy."""
+    """Its kind, with a remedy."""
 
 
 class _Table(FrozenModel):

@@ -13,7 +13,7 @@ or a TOML file of an :class:`ExtractorSpec`.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -36,7 +36,10 @@ from scenewright.core.vocabulary import EXCLUSIVE
 from scenewright.runs.model_factory import profiles
 
 if TYPE_CHECKING:
-    from scenewright.core.ports.vision import AttributeReader, RelationScorer, RelationVerifier
+    from langchain_core.language_models import BaseChatModel
+
+    from scenewright.agents.judges.pictures import ImagePreparation
+    from scenewright.config.profiles import Role
     from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
     from scenewright.tools.vision.extraction.one_stage import PictureParser
     from scenewright.tools.vision.extraction.world import World
@@ -51,11 +54,11 @@ NAMES = (
     "two-stage:ACCOUNT:MODEL",
     "FILE.toml",
 )
-"""What :func:`spec_of` takes, for messages."""
+"""Forms that :func:`spec_of` takes, for messages."""
 
 
 class PartSpec(FrozenModel):
-    """Who does one part of an extraction.
+    """Models of one part of an extraction.
 
     The short form is ``KIND:REST``: ``chat:openai:gpt-6-luna``,
     ``judges:local:miniature/judge-a,local:miniature/judge-b``, ``scores:FILE`` or ``none``.
@@ -76,7 +79,7 @@ class PartSpec(FrozenModel):
         return {"kind": kind, "names": [name for name in names if name]}
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check_names(self) -> Self:
         if (self.kind == "none") != (not self.names):
             wanted = "names nobody" if self.kind == "none" else "needs a name"
             raise ValueError(f"{self.kind} {wanted}: write for example 'chat:openai:gpt-6-luna'")
@@ -102,16 +105,16 @@ class ExtractorSpec(FiniteModel):
     reader: PartSpec = NOBODY
     """Of one stage: a language model, or judges."""
     detector: str = "miniature"
-    """What finds things, as :func:`~scenewright.runs.model_factory.local_models.detector_of` names
+    """Finder of things, as :func:`~scenewright.runs.model_factory.local_models.detector_of` names
     it."""
     labels: tuple[str, ...] = ()
     """Classes that are looked for; an open-vocabulary detector needs some."""
     attributes: PartSpec = NOBODY
-    """Who reads attributes: ``chat`` or ``judges``."""
+    """Reader of attributes: ``chat`` or ``judges``."""
     relations: PartSpec = NOBODY
-    """Who scores relations: ``chat``, ``judges`` or ``scores``."""
+    """Scorer of relations: ``chat``, ``judges`` or ``scores``."""
     verifier: PartSpec = NOBODY
-    """Who confirms them: ``chat`` or ``judges``, others than those of ``relations``."""
+    """Verifier of relations: ``chat`` or ``judges``, others than those of ``relations``."""
     world: str = MINIATURE_WORLD
     """The words that judges are asked for: ``miniature`` or a TOML file."""
     meta_classes: Path | None = None
@@ -126,7 +129,7 @@ class ExtractorSpec(FiniteModel):
     threshold: float | None = Field(default=None, ge=0.0, lt=1.0)
     """Least score of a detection; none: the detector's own."""
     device: str = "auto"
-    """Where the detector computes: ``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
+    """Device of the detector: ``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
     images: Path | None = None
     """Of the detector ``json:FILE``: the folder that its file names are relative to."""
     merge: bool = True
@@ -134,12 +137,12 @@ class ExtractorSpec(FiniteModel):
     merge_least: int = Field(default=3, ge=2)
     """Smallest crowd."""
     merge_padding: float = Field(default=0.1, ge=0.0, le=10.0)
-    """How far boxes are grown before overlaps are looked for, as a share of their sides."""
+    """Growth of boxes before overlaps are looked for, as a share of their sides."""
     concurrent: int = Field(default=8, ge=1, le=256)
     """Most calls of one part under way at once."""
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check_parts(self) -> Self:
         if self.stages == "one-stage":
             if self.reader.kind not in ("chat", "judges"):
                 raise ValueError("one stage needs a reader: 'chat:ACCOUNT:MODEL' or 'judges:…'")
@@ -196,7 +199,16 @@ def spec_of(text: str) -> ExtractorSpec:
             return ExtractorSpec(stages="one-stage", reader=part)
         return ExtractorSpec(attributes=part, relations=part, verifier=part)
     if name.endswith(".toml"):
-        return _from_file(Path(name))
+        path = Path(name)
+        try:
+            return ExtractorSpec.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise SettingsError(f"{path} cannot be read: {why}") from error
+        except tomllib.TOMLDecodeError as error:
+            raise SettingsError(f"{path} is not TOML: {error}") from error
+        except ValidationError as error:
+            raise SettingsError(f"{path}, {first_problem(error, 'the file')}") from error
     raise SettingsError(f"{text!r} is not an extractor: use {', '.join(NAMES)}")
 
 
@@ -206,18 +218,6 @@ def paid_by(spec: ExtractorSpec) -> tuple[str, ...]:
     names = [name for part in parts if part.kind in ("chat", "judges") for name in part.names]
     here = (*JUDGE_KINDS, *CHAT_KINDS)
     return tuple(name for name in dict.fromkeys(names) if reached_by(name)[0] not in here)
-
-
-def _from_file(path: Path) -> ExtractorSpec:
-    try:
-        return ExtractorSpec.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise SettingsError(f"{path} cannot be read: {why}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path} is not TOML: {error}") from error
-    except ValidationError as error:
-        raise SettingsError(f"{path}, {first_problem(error, 'the file')}") from error
 
 
 def extractor_of(
@@ -266,6 +266,17 @@ class _Builder:
             return OneStageExtractor.by_judges(self._bench(self.spec.reader), self._world())
         from scenewright.runs.model_factory.local_models import DetectorSettings, detector_of
         from scenewright.tools.vision.extraction.building import MergeRule, Thresholds
+        from scenewright.tools.vision.extraction.chat_readers import (
+            ChatAttributes,
+            ChatRelations,
+            ChatVerifier,
+        )
+        from scenewright.tools.vision.extraction.judged_readers import (
+            JudgedAttributes,
+            JudgedRelations,
+            JudgedVerifier,
+        )
+        from scenewright.tools.vision.extraction.pairs import ScoreTable
         from scenewright.tools.vision.extraction.two_stage import TwoStageExtractor
 
         spec = self.spec
@@ -273,9 +284,22 @@ class _Builder:
         place = DetectorSettings(spec.threshold, spec.device, images=spec.images)
         return TwoStageExtractor(
             detector_of(spec.detector, place),
-            self._reader(),
-            self._scorer(),
-            self._verifier(),
+            self._make_part(
+                spec.attributes,
+                chat=lambda part: ChatAttributes(*self._chat(part, "parser")),
+                judges=lambda part: JudgedAttributes(self._bench(part), self._world().attributes),
+            ),
+            self._make_part(
+                spec.relations,
+                chat=lambda part: ChatRelations(self._parser(part)),
+                judges=lambda part: JudgedRelations(self._bench(part), self._world()),
+                scores=lambda part: ScoreTable.load(Path(part.names[0])),
+            ),
+            self._make_part(
+                spec.verifier,
+                chat=lambda part: ChatVerifier(*self._chat(part, "grader"), spec.concurrent),
+                judges=lambda part: JudgedVerifier(self._bench(part), self._world().options),
+            ),
             keys=keys,
             keys_id=keys_id,
             labels=spec.labels,
@@ -302,7 +326,7 @@ class _Builder:
         from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
 
         return ExtractionPanel(
-            [profiles.judge_of(name, settings=self.settings) for name in part.names]
+            [profiles.build_judge(name, settings=self.settings) for name in part.names]
         )
 
     def _parser(self, part: PartSpec) -> PictureParser:
@@ -318,7 +342,7 @@ class _Builder:
         if account not in CHAT_KINDS:
             caps = caps_of(self.settings.account(account).provider, model, chats=True)
             overrides = {"sampling": sampling_of(caps)}
-        chat = profiles.chat_of(part.names[0], self.settings, role="parser", overrides=overrides)
+        chat = profiles.build_chat(part.names[0], self.settings, role="parser", overrides=overrides)
         return PictureParser(chat, profiles.preparation_of(part.names[0], self.settings))
 
     def _keys(self) -> tuple[Any, str]:
@@ -333,45 +357,13 @@ class _Builder:
         table = load_meta_classes(spec.meta_classes)
         return table.keys_of, table.fingerprint
 
-    def _reader(self) -> AttributeReader | None:
-        part = self.spec.attributes
-        if part.kind == "chat":
-            from scenewright.tools.vision.extraction.chat_readers import ChatAttributes
+    def _make_part(self, part: PartSpec, **makers: Callable[[PartSpec], Any]) -> Any:
+        """Return what the maker of the part's kind makes of it; None for nobody."""
+        make = makers.get(part.kind)
+        return None if make is None else make(part)
 
-            chat = profiles.chat_of(part.names[0], self.settings, role="parser")
-            return ChatAttributes(chat, profiles.preparation_of(part.names[0], self.settings))
-        if part.kind == "judges":
-            from scenewright.tools.vision.extraction.judged_readers import JudgedAttributes
-
-            return JudgedAttributes(self._bench(part), self._world().attributes)
-        return None
-
-    def _scorer(self) -> RelationScorer | None:
-        part = self.spec.relations
-        if part.kind == "chat":
-            from scenewright.tools.vision.extraction.chat_readers import ChatRelations
-
-            return ChatRelations(self._parser(part))
-        if part.kind == "judges":
-            from scenewright.tools.vision.extraction.judged_readers import JudgedRelations
-
-            return JudgedRelations(self._bench(part), self._world())
-        if part.kind == "scores":
-            from scenewright.tools.vision.extraction.pairs import ScoreTable
-
-            return ScoreTable.load(Path(part.names[0]))
-        return None
-
-    def _verifier(self) -> RelationVerifier | None:
-        part = self.spec.verifier
-        if part.kind == "chat":
-            from scenewright.tools.vision.extraction.chat_readers import ChatVerifier
-
-            chat = profiles.chat_of(part.names[0], self.settings, role="grader")
-            preparation = profiles.preparation_of(part.names[0], self.settings)
-            return ChatVerifier(chat, preparation, self.spec.concurrent)
-        if part.kind == "judges":
-            from scenewright.tools.vision.extraction.judged_readers import JudgedVerifier
-
-            return JudgedVerifier(self._bench(part), self._world().options)
-        return None
+    def _chat(self, part: PartSpec, role: Role) -> tuple[BaseChatModel, ImagePreparation]:
+        """Return the part's language model and how its pictures are prepared."""
+        (name,) = part.names
+        chat = profiles.build_chat(name, self.settings, role=role)
+        return chat, profiles.preparation_of(name, self.settings)

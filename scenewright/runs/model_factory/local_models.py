@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 _IMPORTING = threading.Lock()
 LIBRARIES = ("torch", "diffusers", "transformers", "accelerate", "peft")
-"""What the extra ``local`` installs and models on this machine need."""
+"""Libraries of the extra ``local``, which models on this machine need."""
 MINIATURE_WEIGHTS = Path(__file__).parents[2] / "miniature" / "weights"
 _MINIATURE = "miniature/"
 _MINIATURE_BACKENDS = {"miniature": "generator", "miniature-editor": "editor"}
@@ -144,14 +144,14 @@ def make_local_decision_judge(model: str, how: LocalJudgeSpec | None = None) -> 
 
 
 def judge_folder(model: str) -> Path:
-    """Where the judge ``local:model`` lies, unless ``model`` names a hub repository."""
+    """Return the folder of the judge ``local:model``, unless ``model`` names a hub repository."""
     if model.startswith(_MINIATURE):
         return MINIATURE_WEIGHTS / "judges" / model.removeprefix(_MINIATURE)
     return Path(model).expanduser()
 
 
 def backend_folder(model: str) -> Path:
-    """Where the pipeline ``diffusers:model`` lies, unless ``model`` names a hub repository."""
+    """Return the folder of the pipeline ``diffusers:model``, if it is no hub repository."""
     own = _MINIATURE_BACKENDS.get(model)
     return Path(model).expanduser() if own is None else MINIATURE_WEIGHTS / own
 
@@ -173,12 +173,12 @@ _HEADS = (
 
 @dataclass(frozen=True, slots=True)
 class DetectorSettings:
-    """What a spec leaves open; None is the detector's own default."""
+    """Settings that a spec leaves open; None is the detector's own default."""
 
     threshold: float | None = None
     """Least score of a detection, in [0, 1)."""
     device: str = "auto"
-    """Where a model computes: ``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
+    """Device of a model: ``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``."""
     max_side: int | None = None
     """Longest side in pixels that a model is shown; larger pictures are scaled down."""
     images: Path | None = None

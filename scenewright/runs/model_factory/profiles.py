@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from scenewright.agents.composers.rules import GridComposer, TripletComposer
 from scenewright.agents.composers.sentences import SentenceComposer
@@ -40,7 +40,7 @@ from scenewright.core.ports.composer import Composer, PromptBudget
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.ports.vision import Detector
 from scenewright.graphs.strategies.registry import uses_detector
-from scenewright.providers.hub.cache import demand_models
+from scenewright.providers.hub.cache import require_models
 from scenewright.runs.model_factory.local_models import (
     SHARED,
     cached_detector_of,
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from scenewright.providers.caller import Caller
     from scenewright.providers.limits import Limits
 
+T = TypeVar("T")
 JUDGE_GROUPS = ("judges", "report_judges", "realism_judges", "realism_report_judges")
 """Names of the groups of judges in profiles and among the models that a caller may replace."""
 
@@ -75,7 +76,7 @@ class RunJudges:
     realism_judges: tuple[Judge, ...] = ()
     """Judges of the loop for the realism of objects; none: :attr:`loop_judges`, if it is asked."""
     realism_report_judges: tuple[Judge, ...] = ()
-    """Likewise of the report; none: :attr:`report_judges`."""
+    """Judges of the report for the realism of objects; none: :attr:`report_judges`."""
 
     @property
     def groups(self) -> dict[str, tuple[Judge, ...]]:
@@ -88,13 +89,13 @@ class RunModels(RunJudges):
     """The models of a run."""
 
     backend: ImageBackend
-    """What draws."""
+    """The image backend."""
     composer: Composer
-    """What writes prompts."""
+    """The composer of prompts."""
     chat: BaseChatModel | None = None
     """The director's language model; none where no director is at work."""
     detector: Detector | None = None
-    """What finds objects for strategies that repair places; none: the profile names none."""
+    """Detector for strategies that repair places; none: the profile names none."""
 
 
 def composer_of(
@@ -104,7 +105,7 @@ def composer_of(
     *,
     languages: Sequence[str] = ("en",),
 ) -> Composer:
-    """Return the composer that ``profile`` names; raises as :func:`chat_of` where it needs a model.
+    """Return the composer that ``profile`` names; raises as :func:`build_chat`.
 
     ``room``: what the image model reads of a prompt; None: all of any prompt. ``languages``:
     those that it reads; language models compose in English, which all read.
@@ -118,7 +119,7 @@ def composer_of(
     from scenewright.agents.composers.language import LanguageComposer, Table6Composer
 
     assert profile.chat is not None
-    chat = chat_of(profile.chat, settings_with(profile, settings), role="composer")
+    chat = build_chat(profile.chat, settings_with(profile, settings), role="composer")
     if profile.composer == "table6":
         return Table6Composer(chat)
     otherwise = (
@@ -127,7 +128,7 @@ def composer_of(
     return LanguageComposer(chat, profile.composer == "stages", otherwise, room=room)
 
 
-def chat_of(
+def build_chat(
     spec: str,
     settings: Settings | None = None,
     *,
@@ -153,26 +154,19 @@ def chat_of(
         return scripted_chat(model)
     from scenewright.agents.chat.accounts import account_chat
 
-    reached = _reached(kind, model, settings)
+    resolved = resolve_account(kind, model, settings)
     bounds = {role: settings.output_tokens[role]} if role in settings.output_tokens else {}
-    return SHARED.get(
-        f"chat {reached.key} {role} {json.dumps([bounds, dict(overrides or {})], sort_keys=True)}",
-        lambda: account_chat(
-            reached.spec.provider,
-            model,
-            reached.caller,
-            api_key=reached.api_key,
-            base_url=reached.spec.base_url,
-            name=kind,
-            overrides={**reached.spec.models.get(model, {}), **(overrides or {})},
-            role=role,
-            output_tokens=bounds,
-        ),
+    return resolved.share(
+        f"chat {resolved.key} {role} {json.dumps([bounds, dict(overrides or {})], sort_keys=True)}",
+        account_chat,
+        overrides={**resolved.spec.models.get(model, {}), **(overrides or {})},
+        role=role,
+        output_tokens=bounds,
     )
 
 
 def preparation_of(spec: str, settings: Settings) -> ImagePreparation:
-    """Return how images are prepared for the language model of ``spec``, as for :func:`chat_of`."""
+    """Return how images are prepared for the language model of ``spec``."""
     from scenewright.agents.judges.models import caps_of
     from scenewright.agents.judges.pictures import ImagePreparation
 
@@ -190,29 +184,21 @@ def backend_of(spec: BackendSpec, settings: Settings | None = None) -> ImageBack
     """
     if spec.kind == LOCAL_BACKEND:
         return SHARED.get(f"backend {spec.model_dump_json()}", lambda: make_backend(spec))
-    reached = _reached(spec.kind, spec.model, settings or load_settings())
-    key = f"backend {spec.model_dump_json()} {reached.key}"
+    resolved = resolve_account(spec.kind, spec.model, settings or load_settings())
     from scenewright.tools.backends.remote import remote_backend
 
-    return SHARED.get(
-        key,
-        lambda: remote_backend(
-            reached.spec.provider,
-            spec.model,
-            reached.caller,
-            api_key=reached.api_key,
-            base_url=reached.spec.base_url,
-            name=spec.kind,
-            size=spec.size,
-            quality=spec.quality,
-            complexity=spec.complexity,
-            partial_images=spec.partial_images,
-            overrides=spec.limits_over(reached.spec.models.get(spec.model)),
-        ),
+    return resolved.share(
+        f"backend {spec.model_dump_json()} {resolved.key}",
+        remote_backend,
+        size=spec.size,
+        quality=spec.quality,
+        complexity=spec.complexity,
+        partial_images=spec.partial_images,
+        overrides=spec.limits_over(resolved.spec.models.get(spec.model)),
     )
 
 
-def judge_of(spec: str, settings: Settings | None = None, detector: str | None = None) -> Judge:
+def build_judge(spec: str, settings: Settings | None = None, detector: str | None = None) -> Judge:
     """Return the judge of ``kind:model``.
 
     Raises ``JudgeError`` if its files or its key are not there.
@@ -252,18 +238,18 @@ def _shared_local(
     return SHARED.get(f"judge {spec} {how.model_dump_json()}", lambda: make(model, how))
 
 
-async def panel_of(
+async def build_panel(
     specs: Sequence[str],
     given: Sequence[Judge] | None = None,
     *,
     settings: Settings | None = None,
     detector: str | None = None,
 ) -> tuple[Judge, ...]:
-    """Return the judges of ``specs``, or those ``given`` instead; raises as :func:`judge_of`."""
+    """Return the judges of ``specs``, or those ``given`` instead; raises as :func:`build_judge`."""
 
     def built(spec: str) -> Judge:
         more = {} if detector is None else {"detector": detector}
-        found = judge_of(spec, settings=settings, **more)
+        found = build_judge(spec, settings=settings, **more)
         _ = found.fingerprint
         return found
 
@@ -289,7 +275,7 @@ async def build_judges(
             return ()
         detector = profile.detector if real else None
         specs = getattr(profile, name)
-        return await panel_of(specs, chosen.get(name), settings=known, detector=detector)
+        return await build_panel(specs, chosen.get(name), settings=known, detector=detector)
 
     loop, report, real, real_report = await asyncio.gather(*map(group, JUDGE_GROUPS))
     own = reports_itself(profile, given.get("report_judges"))
@@ -315,7 +301,7 @@ async def build_run_models(
     """
     from scenewright.tools.backends.prompts import room_of
 
-    demand_models(
+    require_models(
         profile,
         **{
             name: given.get(name) is None and (realism or name not in REALISM_FIELDS)
@@ -333,7 +319,7 @@ async def build_run_models(
     )
     chat = given.get("chat")
     if chat is None and profile.strategy == DIRECTOR and profile.chat is not None:
-        chat = chat_of(profile.chat, settings_with(profile, settings), role="director")
+        chat = build_chat(profile.chat, settings_with(profile, settings), role="director")
     composer = given.get("composer") or composer_of(
         profile, settings, room_of(backend), languages=backend.features.languages
     )
@@ -363,71 +349,81 @@ async def warm(run_models: RunModels) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reached:
-    """A model of an account, ready to be asked."""
+class AccountModel:
+    """A model of an account, with everything that its client needs."""
 
+    account: str
+    """Name of the account."""
+    model: str
+    """As the provider names it."""
     spec: AccountSpec
+    """Settings of the account."""
     api_key: str
     caller: Caller
     key: str
-    """Tells it apart from the same model reached in another way; holds no secret."""
+    """Identifies the model with its settings; holds no secret."""
+
+    def share(
+        self, key: str, build: Callable[..., T], *, provider: str = "", **options: object
+    ) -> T:
+        """Return the object that ``build`` makes of the model, one per process and ``key``.
+
+        ``provider``: in place of the account's.
+        """
+        return SHARED.get(
+            key,
+            lambda: build(
+                provider or self.spec.provider,
+                self.model,
+                self.caller,
+                api_key=self.api_key,
+                base_url=self.spec.base_url,
+                name=self.account,
+                **options,
+            ),
+        )
 
 
-def _reached(account: str, model: str, settings: Settings) -> _Reached:
+def resolve_account(
+    account: str, model: str, settings: Settings, keyless: type[Exception] = SettingsError
+) -> AccountModel:
+    """Return ``model`` of ``account``; raises ``keyless`` where the account's key is not set."""
     spec = settings.account(account)
-    key = spec.key()
-    if key is None:
-        raise SettingsError(
+    api_key = spec.key()
+    if api_key is None:
+        raise keyless(
             f"{account}:{model} needs a key: set {' or '.join(spec.key_variables)}, store it "
             f"with `scenewright keys set {account}`, or name another variable as key_variable in "
             f"[accounts.{account}] of scenewright.toml"
         )
-    digest = hashlib.sha256(key.encode()).hexdigest()
-    told = f"{account}:{model} {spec.model_dump_json()} {_calls_of(settings)} {digest}"
-    return _Reached(spec, key, caller_of(account, settings), told)
+    digest = hashlib.sha256(api_key.encode()).hexdigest()
+    key = f"{account}:{model} {spec.model_dump_json()} {_calls_of(settings)} {digest}"
+    return AccountModel(account, model, spec, api_key, get_caller(account, settings), key)
 
 
 def _make_remote_judge(
     account: str, model: str, settings: Settings, *, decides: bool = False
 ) -> Judge:
-    spec = settings.account(account)
-    try:
-        reached = _reached(account, model, settings)
-    except SettingsError as error:
-        if spec.key() is None:
-            raise JudgeError(str(error)) from None
-        raise
+    resolved = resolve_account(account, model, settings, JudgeError)
+    spec = resolved.spec
     if decides:
         from scenewright.agents.judges.decisions.judge import decision_judge
 
-        return SHARED.get(
-            f"{DECISION_KIND} {reached.key}",
-            lambda: decision_judge(
-                spec.decisions_of,
-                model,
-                reached.caller,
-                api_key=reached.api_key,
-                base_url=spec.base_url,
-                name=account,
-                overrides=spec.decisions.get(model),
-                host=spec.host_settings,
-            ),
+        return resolved.share(
+            f"{DECISION_KIND} {resolved.key}",
+            decision_judge,
+            provider=spec.decisions_of,
+            overrides=spec.decisions.get(model),
+            host=spec.host_settings,
         )
     from scenewright.agents.judges.remote import remote_judge
 
     most = settings.output_tokens.get("judge")
     bound = {} if most is None else {"max_output_tokens": most}
-    return SHARED.get(
-        f"judge {reached.key} {most}",
-        lambda: remote_judge(
-            reached.spec.provider,
-            model,
-            reached.caller,
-            api_key=reached.api_key,
-            base_url=reached.spec.base_url,
-            name=account,
-            overrides={**reached.spec.models.get(model, {}), **bound},
-        ),
+    return resolved.share(
+        f"judge {resolved.key} {most}",
+        remote_judge,
+        overrides={**spec.models.get(model, {}), **bound},
     )
 
 
@@ -446,7 +442,7 @@ def limits_of(account: str, spec: AccountSpec) -> Limits:
     )
 
 
-def caller_of(account: str, settings: Settings) -> Caller:
+def get_caller(account: str, settings: Settings) -> Caller:
     """Return the shared caller of an account: its limits hold for all judges of this process."""
     from scenewright.providers.caller import Caller
     from scenewright.providers.shared_limits import gate_at

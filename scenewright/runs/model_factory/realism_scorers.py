@@ -18,7 +18,7 @@ from scenewright.runs.model_factory.local_models import (
     importing,
     olip_of,
 )
-from scenewright.runs.model_factory.profiles import chat_of, judge_of, preparation_of
+from scenewright.runs.model_factory.profiles import build_chat, build_judge, preparation_of
 
 KINDS = ("olip", "vlm", "clip", "blip", "vqa", "judge")
 
@@ -42,7 +42,7 @@ def scorer_of(spec: str, settings: Settings | None = None) -> RealismScorer:
     return make(spec, model, settings)
 
 
-def _vlm(spec: str, model: str, settings: Settings | None) -> RealismScorer:
+def _by_chat(spec: str, model: str, settings: Settings | None) -> RealismScorer:
     from scenewright.tools.vision.realism.vlm import STRATEGIES, VlmScorer
 
     known = settings or load_settings()
@@ -55,7 +55,7 @@ def _vlm(spec: str, model: str, settings: Settings | None) -> RealismScorer:
             "strategy here"
         )
     try:
-        made = chat_of(chat, known, role="grader")
+        made = build_chat(chat, known, role="grader")
         preparation = preparation_of(chat, known)
     except (JudgeError, SettingsError) as error:
         raise RealismError(f"{spec}: {error}") from error
@@ -63,32 +63,24 @@ def _vlm(spec: str, model: str, settings: Settings | None) -> RealismScorer:
     return VlmScorer(made, chosen, preparation=preparation)
 
 
-def _clip(spec: str, model: str, settings: Settings | None) -> RealismScorer:
+def _alignment(spec: str, model: str, settings: Settings | None) -> RealismScorer:
     def made() -> RealismScorer:
         with importing():
-            from scenewright.tools.vision.realism.alignment import ClipScorer
+            from scenewright.tools.vision.realism.alignment import BlipMatchScorer, ClipScorer
 
-        return ClipScorer(model, name=model)
-
-    return SHARED.get(f"realism scorer {spec}", made)
-
-
-def _blip(spec: str, model: str, settings: Settings | None) -> RealismScorer:
-    def made() -> RealismScorer:
-        with importing():
-            from scenewright.tools.vision.realism.alignment import BlipMatchScorer
-
+        if spec.startswith("clip:"):
+            return ClipScorer(model, name=model)
         folder = MINIATURE_WEIGHTS / "blip" if model == "miniature" else model
         return BlipMatchScorer(folder, name=model)
 
     return SHARED.get(f"realism scorer {spec}", made)
 
 
-def _judged(spec: str, model: str, settings: Settings | None) -> RealismScorer:
+def _by_judge(spec: str, model: str, settings: Settings | None) -> RealismScorer:
     from scenewright.tools.vision.realism.judged import JudgeScorer, VqaScorer
 
     try:
-        judge = judge_of(model, settings)
+        judge = build_judge(model, settings)
     except (JudgeError, SettingsError) as error:
         raise RealismError(f"{spec}: {error}") from error
     if judge.caps.kinds is not None and "realism" not in judge.caps.kinds:
@@ -98,9 +90,9 @@ def _judged(spec: str, model: str, settings: Settings | None) -> RealismScorer:
 
 _MAKERS: dict[str, Callable[[str, str, Settings | None], RealismScorer]] = {
     "olip": lambda spec, model, settings: olip_of(spec),
-    "vlm": _vlm,
-    "clip": _clip,
-    "blip": _blip,
-    "vqa": _judged,
-    "judge": _judged,
+    "vlm": _by_chat,
+    "clip": _alignment,
+    "blip": _alignment,
+    "vqa": _by_judge,
+    "judge": _by_judge,
 }

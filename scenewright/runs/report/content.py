@@ -11,7 +11,6 @@ from markupsafe import Markup
 from scenewright.core.answers import FactLine, in_lines
 from scenewright.core.facts import FactKind, ScoreCard, assign_verdicts
 from scenewright.core.intent import Passage
-from scenewright.core.ports.backend import Reference, Start
 from scenewright.core.scene import COMPOSED, SceneGraph
 from scenewright.graphs.events import Drafted, Edited, Generated, Role
 from scenewright.runs.record import ROLES, Round, RunRecord, Shown
@@ -336,35 +335,34 @@ def _sources(view: RunRecord, r: Round, show: Show) -> tuple[Source, ...]:
         labels[r.reference.image] = "what was missing"
     request = r.candidate.request
     start = request.start
-    found = _drafts(view, r, show)
-    found += [
-        Source(
-            show(view.image_path(reference.image), SOURCE_SIDE),
-            labels.get(reference.image, "reference"),
-            _use_of(reference, start),
-        )
-        for reference in request.references
-    ]
+
+    def picture(image: str) -> Picture | None:
+        return show(view.image_path(image), SOURCE_SIDE)
+
+    found = []
+    drafted = r.last(Drafted)
+    if drafted is not None:
+        for at, (image, card) in enumerate(zip(drafted.images, drafted.cards, strict=True)):
+            use = words.held(card) + (", finished" if at == drafted.kept else "")
+            found.append(Source(picture(image), f"draft {at + 1}", use))
+    for reference in request.references:
+        use = f"weight {reference.weight:g}"
+        if start is not None and reference.mask == start.mask:
+            use = f"pasted in, {use}"
+        elif start is not None:
+            use = f"kept elsewhere, {use}" if reference.weight else "kept elsewhere"
+        label = labels.get(reference.image, "reference")
+        found.append(Source(picture(reference.image), label, use))
     # A picture that was put together for this round has no name of its own.
     shown = {reference.image for reference in request.references}
     if start is not None and start.image in labels.keys() - shown:
-        picture = show(view.image_path(start.image), SOURCE_SIDE)
-        found.append(Source(picture, labels[start.image], _use_as_start(start)))
+        use = f"drawn again from under noise, strength {start.strength:g}"
+        if start.instruct:
+            use = "edited as told"
+        elif start.mask is not None:
+            use = "drawn anew in places"
+        found.append(Source(picture(start.image), labels[start.image], use))
     return tuple(found)
-
-
-def _drafts(view: RunRecord, r: Round, show: Show) -> list[Source]:
-    told = r.last(Drafted)
-    if told is None:
-        return []
-    return [
-        Source(
-            show(view.image_path(image), SOURCE_SIDE),
-            f"draft {at + 1}",
-            words.held(card) + (", finished" if at == told.kept else ""),
-        )
-        for at, (image, card) in enumerate(zip(told.images, told.cards, strict=True))
-    ]
 
 
 def _strips(view: RunRecord, r: Round, show: Show) -> tuple[tuple[str, tuple[Source, ...]], ...]:
@@ -393,23 +391,6 @@ def _strips(view: RunRecord, r: Round, show: Show) -> tuple[tuple[str, tuple[Sou
     )
 
 
-def _use_as_start(start: Start) -> str:
-    if start.instruct:
-        return "edited as told"
-    if start.mask is not None:
-        return "drawn anew in places"
-    return f"drawn again from under noise, strength {start.strength:g}"
-
-
-def _use_of(reference: Reference, start: Start | None) -> str:
-    weight = f"weight {reference.weight:g}"
-    if start is None:
-        return weight
-    if reference.mask == start.mask:
-        return f"pasted in, {weight}"
-    return f"kept elsewhere, {weight}" if reference.weight else "kept elsewhere"
-
-
 def _shot(
     view: RunRecord, made: Generated | None, alt: str, show: Show, side: int = INLINE_SIDE
 ) -> Shot | None:
@@ -421,18 +402,16 @@ def _shot(
 
 def _plain_score(view: RunRecord) -> Stat | None:
     """Return the one figure that stands first; none where nobody could score the picture."""
-    if (found := _scored(view.card("report"))) is not None:
-        own = view.reporting.kind == "self"
-        note = view.reporting.line if own else "by judges that did not steer the drawing"
-    elif (found := _scored(view.card("loop"))) is not None:
-        note = "by the judges that steered the drawing"
-    else:
-        return None
-    return Stat("Score", words.score(found), note)
-
-
-def _scored(card: ScoreCard | None) -> float | None:
-    return None if card is None else card.sgscore
+    own = view.reporting.kind == "self"
+    notes: dict[Role, str] = {
+        "report": view.reporting.line if own else "by judges that did not steer the drawing",
+        "loop": "by the judges that steered the drawing",
+    }
+    for role, note in notes.items():
+        card = view.card(role)
+        if card is not None and card.sgscore is not None:
+            return Stat("Score", words.score(card.sgscore), note)
+    return None
 
 
 def _overall(card: ScoreCard | None) -> Shown:
@@ -444,21 +423,18 @@ def _overall(card: ScoreCard | None) -> Shown:
     return "no" if known_to_fail else "unscored"
 
 
-def _report_words(view: RunRecord) -> tuple[Role, str, str]:
-    """Role, label and note of the report's figure: a self-report is labelled so."""
-    if view.reporting.kind == "self":
-        return "report", "Self-report", view.reporting.line
-    return "report", "Report judges", "never seen by the loop"
-
-
 def _stats(view: RunRecord, live: bool) -> tuple[Stat, ...]:
     stats = []
-    roles: tuple[tuple[Role, str, str], ...] = (
-        _report_words(view),
-        ("loop", "Loop judges", "steered the repair"),
+    own = view.reporting.kind == "self"
+    report = (
+        ("Self-report", view.reporting.line) if own else ("Report judges", "never seen by the loop")
     )
+    roles: dict[Role, tuple[str, str]] = {
+        "report": report,
+        "loop": ("Loop judges", "steered the repair"),
+    }
     first = view.scenes[-1].round
-    for role, label, note in roles:
+    for role, (label, note) in roles.items():
         card = view.card(role)
         if card is None:
             continue

@@ -3,28 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from scenewright.runs.report import words
-
-
-def tab_rules(indices: Iterable[int]) -> Markup:
-    """Return the rules that show the panel of the chosen tab: one a round, no script needed."""
-    return Markup(
-        "".join(
-            f"#g{i}:checked~.panels>#p{i}{{display:block}}"
-            f"#g{i}:checked~.tablist>label[for=g{i}]{{--on:1;color:var(--ink);"
-            "background:var(--card);box-shadow:var(--lift)}"
-            f"#g{i}:focus-visible~.tablist>label[for=g{i}]"
-            "{outline:2px solid var(--accent);outline-offset:2px}"
-            for i in indices
-        )
-    )
-
 
 _FILTERS = (
     "author", "begun", "changes_line", "complexity_line", "count", "drawing_line", "duration",
@@ -48,7 +31,6 @@ def environment() -> Environment:
     found.globals |= {
         "symbols": words.SYMBOLS,
         "meanings": words.MEANINGS,
-        "tab_rules": tab_rules,
     }
     return found
 

@@ -32,7 +32,7 @@ from scenewright.graphs.events import (
     ToolCalled,
 )
 from scenewright.graphs.reporting import Reporting
-from scenewright.runs.record import ROLES, Round, RunRecord, Shown
+from scenewright.runs.record import ROLES, Round, RunRecord
 
 _MOST_DROPPED = 8
 """Dropped facts that are named."""
@@ -568,11 +568,6 @@ def reason_words(event: Finished, scene: SceneGraph | None = None) -> str:
     if event.limit:
         return f"limit reached: {event.limit}"
     return REASONS.get(event.reason, event.reason)
-
-
-def symbol(state: Shown) -> str:
-    """One character for a state."""
-    return SYMBOLS[state]
 
 
 def changes_line(event: Composed | None) -> str:

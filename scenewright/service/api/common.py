@@ -1,4 +1,4 @@
-"""What routes need: the core, and who asks.
+"""Dependencies of routes: the core, and the identity of the caller.
 
 What doors that speak another tool's language take beyond it, in a field ``scenewright``.
 """

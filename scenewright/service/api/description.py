@@ -1,4 +1,4 @@
-"""What the OpenAPI description says of all routes: how errors look, and how keys are shown."""
+"""OpenAPI description of all routes: how errors look, and how keys are shown."""
 
 from __future__ import annotations
 

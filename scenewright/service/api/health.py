@@ -16,7 +16,7 @@ router = APIRouter(tags=["health"], route_class=HeadRoute)
 
 
 class Health(BaseModel):
-    """How the service is."""
+    """Health of the service."""
 
     status: str
     """``ok``."""

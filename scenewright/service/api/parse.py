@@ -16,7 +16,7 @@ from scenewright.service.core.identity import Identity, allow
 from scenewright.service.core.requests import model_that_reads, named_profile
 from scenewright.service.core.schemas import ParseRequest, ParseResponse, RefinementRequest
 from scenewright.service.core.service import Service
-from scenewright.service.core.worker_thread import LARGE, size_of
+from scenewright.service.core.worker_thread import LARGE_SCENE_ITEMS, size_of
 
 router = APIRouter(prefix="/v1", tags=["scenes"], route_class=LargeBodyRoute)
 
@@ -35,7 +35,7 @@ async def parse(
     read = await parsed(asked, service, identity)
     size, write = size_of(read.scene), read.model_dump_json
     # Thousands of facts are written aside, too.
-    text = write() if size <= LARGE else await service.worker_thread.submit(size, write)
+    text = write() if size <= LARGE_SCENE_ITEMS else await service.worker_thread.submit(size, write)
     return Response(text, media_type="application/json")
 
 

@@ -1,4 +1,4 @@
-"""What may be asked for: profiles, their judges, and strategies."""
+"""Choices of a request: profiles, their judges, and strategies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ProfileInfo(BaseModel):
     """A profile that may be asked for."""
 
     name: str
-    """How it is called."""
+    """Name."""
     about: str
     """One sentence."""
     judges: tuple[str, ...]
@@ -29,7 +29,7 @@ class ProfileInfo(BaseModel):
     report_judges: tuple[str, ...]
     """Judges of the report."""
     strategy: str
-    """How it repairs."""
+    """Repair that it makes."""
     default: bool
     """Whether it is used where none is named."""
     obstacle: str = ""
@@ -38,7 +38,7 @@ class ProfileInfo(BaseModel):
 
 
 class Choices(BaseModel):
-    """What may be asked for."""
+    """Choices of a request."""
 
     profiles: tuple[ProfileInfo, ...]
     """The profiles."""

@@ -26,7 +26,7 @@ from scenewright.service.core.schemas import (
 )
 from scenewright.service.core.service import Service, remove
 from scenewright.service.core.store import MAX_LISTED, Run, brief_of
-from scenewright.service.core.worker_thread import LARGE, size_of_request
+from scenewright.service.core.worker_thread import LARGE_SCENE_ITEMS, size_of_request
 
 router = APIRouter(prefix="/v1/refinements", tags=["refinements"], route_class=LargeBodyRoute)
 
@@ -196,5 +196,5 @@ async def _shown(
     found = await service.view(run)
     size = size_of_request(run.request)
     write = found.model_dump_json
-    text = write() if size <= LARGE else await service.worker_thread.submit(size, write)
+    text = write() if size <= LARGE_SCENE_ITEMS else await service.worker_thread.submit(size, write)
     return Response(text, status, dict(headers or {}), "application/json")

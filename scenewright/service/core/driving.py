@@ -290,8 +290,8 @@ def summary_of(result: RunResult) -> Summary:
         verdict=outcome_line(loop, result.scene, result.facts, report, result.reporting)
         if loop is not None
         else "",
-        loop_score=loop.sgscore if loop is not None else None,
-        report_score=report.sgscore if report is not None else None,
+        loop_score=result.score("loop"),
+        report_score=result.score("report"),
         reporting=result.reporting.kind,
         usd=totals["usd"],
         images=int(totals["images"]),

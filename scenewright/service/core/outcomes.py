@@ -148,8 +148,8 @@ def _outcome(run: Run, result: RunResult | None, base: str) -> Outcome:
         if result is not None
         else stored_intent(run.request).warnings,
         sgscore=Scores(
-            loop=best.score("loop") if best is not None else None,
-            report=best.score("report") if best is not None else None,
+            loop=result.score("loop") if result is not None else None,
+            report=result.score("report") if result is not None else None,
             reporting=result.reporting if result is not None else Reporting(kind="none"),
         ),
         missing=best.missing if best is not None else None,

@@ -1,4 +1,4 @@
-"""What a request may ask for, and the arguments of the run that it means.
+"""Validation of requests, and the arguments of the runs that they ask for.
 
 From what a request says of a scene to its graph. No text is ever taken as a file's name.
 """
@@ -25,7 +25,8 @@ from scenewright.core.formats import FormatError, loads_scene
 from scenewright.core.intent import Intent
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
-from scenewright.runs.coverage import Coverage, coverage_of, drawn_as_known
+from scenewright.runs.coverage import Coverage, coverage_of
+from scenewright.runs.known_words import drawn_as_known
 from scenewright.runs.reading import Sentence, chat_that_reads, preliminary, reader_of
 from scenewright.runs.report.words import scene_words, shorten
 from scenewright.service.core.errors import Unprocessable

@@ -1,4 +1,4 @@
-"""What the HTTP API takes and gives: the types of its OpenAPI description.
+"""Requests and replies of the HTTP API: the types of its OpenAPI description.
 
 The limits of a request stand here, in :mod:`scenewright.core.scene` and in the ports, and nowhere
 else: every door builds its requests from these types, and the published schemas are theirs.
@@ -24,7 +24,7 @@ from scenewright.runs.result import JudgeAnswers
 MAX_PIXELS = 2048 * 2048
 """Most pixels of a drawing that is asked for."""
 Status = Literal["queued", "running", "paused", "finished", "failed", "cancelled"]
-"""Where a run stands. ``paused``: it waits for a person; ``failed``: an error stopped it, and it
+"""State of a run. ``paused``: it waits for a person; ``failed``: an error stopped it, and it
 can be resumed."""
 Door = Literal["api", "page", "openai", "a1111", "mcp"]
 """The door that a run came through."""
@@ -134,9 +134,9 @@ class Link(BaseModel):
     hash: str
     """SHA-256 of the PNG file, 64 hex digits."""
     url: str
-    """Where the PNG is."""
+    """Address of the PNG."""
     preview: str
-    """Where a small WebP of it is."""
+    """Address of a small WebP of it."""
 
 
 class RoundInfo(BaseModel):
@@ -145,7 +145,7 @@ class RoundInfo(BaseModel):
     round: int
     """From 0."""
     prompt: str
-    """What the candidate was drawn from."""
+    """Prompt of the candidate."""
     lost: tuple[Passage, ...] = ()
     """Passages of the sentence that the prompt does not say, by its characters from 0."""
     added: tuple[str, ...] = ()
@@ -153,7 +153,7 @@ class RoundInfo(BaseModel):
     strategy: str
     """The strategy that decided how it was drawn; empty in round 0."""
     does: str
-    """What the strategy did."""
+    """Repair by the strategy."""
     why: str
     """Why."""
     image: Link
@@ -165,7 +165,7 @@ class RoundInfo(BaseModel):
     report_card: ScoreCard | None
     """Scores by the judges of the report; none before the loop is over."""
     missing: SceneGraph | None
-    """What the candidate was not found to hold; none if nothing is."""
+    """Missing graph of the candidate; none if nothing is missing."""
     seconds: float
     """Time spent drawing and asking."""
 
@@ -188,7 +188,7 @@ class Summary(BaseModel):
     confirmed: bool | None = None
     """Whether the judges of the report find the same facts in it; none without a report."""
     verdict: str = ""
-    """How many facts these found in it and which are missing, in words, by both panels where they
+    """Number of facts these found in it and the missing ones, in words, by both panels where they
     differ; empty in runs of before."""
     loop_score: float | None = None
     """SGScore of the kept image by the judges of the loop, 0–1."""
@@ -215,9 +215,9 @@ class RefinementBrief(BaseModel):
     title: str
     """The sentence that the scene was read from, else the scene in words."""
     status: Status
-    """Where it stands."""
+    """State of the run."""
     door: Door
-    """Where it came from."""
+    """Door that it came through."""
     profile: str
     """Its profile."""
     created: float
@@ -229,13 +229,13 @@ class RefinementBrief(BaseModel):
     error: str | None
     """Why it failed."""
     summary: Summary
-    """How far it has come."""
+    """Progress so far."""
     image: Link | None
     """The kept image."""
 
 
 class Links(BaseModel):
-    """Where the parts of a run are."""
+    """Addresses of the parts of a run."""
 
     self: str
     """The run itself."""
@@ -244,25 +244,25 @@ class Links(BaseModel):
     page: str
     """Its page for people."""
     edit: str
-    """Where an edit is posted."""
+    """Address to post an edit to."""
 
 
 class Refinement(RefinementBrief):
     """A run."""
 
     scene: SceneGraph
-    """What is asked, with the edits."""
+    """Scene with the edits so far."""
     facts: tuple[Fact, ...]
-    """What is checked; empty before the run has begun."""
+    """Checked facts; empty before the run has begun."""
     request: RefinementRequest
-    """What was asked for."""
+    """Request of the run."""
     queue_position: int | None
     """Runs before it in the queue; none if it does not wait."""
     warnings: tuple[str, ...] = ()
-    """What of the scene the models of its profile cannot draw or judge (such facts are unscored),
-    which words of its text were not read, and which could mean something else."""
+    """Parts of the scene that the models of its profile cannot draw or judge (such facts are
+    unscored), which words of its text were not read, and which could mean something else."""
     doubts: tuple[Doubt, ...] = ()
-    """What its text could mean otherwise. The ``sentence`` of a choice is a ``text`` that can be
+    """Other meanings of its text. The ``sentence`` of a choice is a ``text`` that can be
     read in one way only: send it for a run of that reading."""
     rounds: tuple[RoundInfo, ...]
     """Its rounds, oldest first."""
@@ -273,7 +273,7 @@ class Refinement(RefinementBrief):
     reporting: Reporting | None = None
     """Whether other models than those of the loop report its result; none before it has begun."""
     links: Links
-    """Where its parts are."""
+    """Addresses of its parts."""
 
 
 class RefinementList(BaseModel):
@@ -309,12 +309,12 @@ class EditRequest(RequestModel):
 
 
 class ScoreResponse(BaseModel):
-    """What the judges of a profile say of one image."""
+    """Verdicts of a profile's judges on one image."""
 
     scene: SceneGraph
-    """What was asked."""
+    """Scene that was asked about."""
     facts: tuple[Fact, ...]
-    """What was checked."""
+    """Checked facts."""
     loop: ScoreCard
     """By the judges that would steer a loop."""
     report: ScoreCard | None
@@ -326,10 +326,10 @@ class ScoreResponse(BaseModel):
     answers: tuple[JudgeAnswers, ...]
     """Each judge's answers."""
     missing: SceneGraph | None
-    """What was not found; none if nothing is missing."""
+    """Missing graph; none if nothing is missing."""
     warnings: tuple[str, ...] = ()
-    """What of the scene the judges cannot answer (such facts are unscored), which words of its
-    text were not read, and which could mean something else."""
+    """Parts of the scene that the judges cannot answer (such facts are unscored), which words of
+    its text were not read, and which could mean something else."""
     usd: float
     """Cost in US dollars."""
 
@@ -353,7 +353,7 @@ class ParseResponse(BaseModel):
     scene: SceneGraph
     """The graph."""
     facts: tuple[Fact, ...]
-    """What would be checked."""
+    """Facts that would be checked."""
     triplets: str
     """The scene as triplets."""
     complexity: float
@@ -366,7 +366,7 @@ class ParseResponse(BaseModel):
     unread: tuple[Passage, ...] = ()
     """The passages of the text that nothing of the scene holds, by its characters from 0."""
     doubts: tuple[Doubt, ...] = ()
-    """What the text could mean otherwise; send the ``sentence`` of a choice back as ``text``."""
+    """Other meanings of the text; send the ``sentence`` of a choice back as ``text``."""
     awaits: str = ""
     """The language model of ``drawn_by`` that reads the text as a run begins; here the rules do,
     and where they cannot the scene is empty."""
@@ -384,7 +384,7 @@ class Problem(BaseModel):
     status: int
     """The HTTP status."""
     detail: str
-    """What is wrong, and how to mend it."""
+    """Problem and remedy."""
     unread: tuple[Passage, ...] = Field(default=(), exclude_if=lambda passages: not passages)
     """Of a text that cannot be read: the passages at fault, by its characters from 0."""
 

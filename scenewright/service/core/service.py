@@ -32,9 +32,10 @@ from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import missing_graph
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.graphs.correcting import edited
-from scenewright.graphs.errors import EditError
-from scenewright.graphs.eventlog import LogError, read_events
-from scenewright.graphs.events import Edit, Edited
+from scenewright.graphs.errors import EditError, LogError
+from scenewright.graphs.eventlog import read_events
+from scenewright.graphs.events import Edit
+from scenewright.graphs.record import LoopRecord
 from scenewright.providers.clients.base import RequestError
 from scenewright.providers.retry import CallError
 from scenewright.providers.usage import metered
@@ -416,9 +417,10 @@ class Service:
         if edit.scene is not None:
             check_prompt(edit.scene, request.seed, profile, self.base, self._replaced(request))
         try:
-            known = [event.edit_key for event in events if isinstance(event, Edited)]
-            if edit.key not in known:
-                edited(edit, events, profile.form(request.realism), len(known), time.time())
+            record = LoopRecord(events)
+            if edit.key not in {event.edit_key for event in record.edits}:
+                form = profile.form(request.realism)
+                edited(edit, record, form, len(record.edits), time.time())
         except EditError as error:
             raise Unprocessable(str(error)) from error
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
-from scenewright.graphs.large_scenes import LARGE as LARGE
+from scenewright.graphs.large_scenes import LARGE_SCENE_ITEMS as LARGE_SCENE_ITEMS
 from scenewright.graphs.large_scenes import size_of as size_of
 from scenewright.graphs.large_scenes import size_of_data
 from scenewright.service.core.errors import Busy
@@ -51,7 +51,7 @@ class WorkerThread:
 
         Raises ``Busy`` if too many wait with large scenes, and what ``function`` raises.
         """
-        if size > LARGE and self._waiting >= WAITING:
+        if size > LARGE_SCENE_ITEMS and self._waiting >= WAITING:
             raise Busy(
                 f"{self._waiting} large scenes are being worked out: try again in a moment, or "
                 "split the scene",
@@ -65,7 +65,7 @@ class WorkerThread:
         """As :meth:`compute`, however many wait: for what was taken in already."""
         call = functools.partial(contextvars.copy_context().run, function, *args, **options)
         loop = asyncio.get_running_loop()
-        if size <= LARGE:
+        if size <= LARGE_SCENE_ITEMS:
             return await loop.run_in_executor(self._small, call)
         self._waiting += 1
         try:

@@ -24,8 +24,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from scenewright.config.model_identity import UNKNOWN
 from scenewright.config.profiles import DIRECTOR
-from scenewright.graphs.errors import RunInterrupted
-from scenewright.graphs.eventlog import LogError, read_events
+from scenewright.graphs.errors import LogError, RunInterrupted
+from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Event, Replied, ToolCalled
 from scenewright.runs.folder import EVENTS, RunBusy
 from scenewright.service.core.database import RUNS

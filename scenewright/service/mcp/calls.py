@@ -128,7 +128,7 @@ class Call:
         await watch(self.service, self.identity, run, self.report, seconds)
         return await self.run(run.id)
 
-    async def told(self, run: Run, round: int | None = None) -> RunStatus:
+    async def status(self, run: Run, round: int | None = None) -> RunStatus:
         """Return the run as tools tell of it.
 
         ``NotFound`` if there is no such round.
@@ -141,14 +141,14 @@ class Call:
         except LookupError as error:
             raise NotFound(str(error.args[0])) from error
 
-    async def shown(self, run: Run, round: int | None = None) -> CallToolResult:
+    async def reply(self, run: Run, round: int | None = None) -> CallToolResult:
         """Return the run with a small picture of the round and links to the whole ones."""
-        told = await self.told(run, round)
-        return reply(told, await self.preview(told), links_of(told))
+        status = await self.status(run, round)
+        return reply(status, await self.preview(status), links_of(status))
 
-    async def preview(self, told: RunStatus) -> str | None:
-        """Return the picture that ``told`` tells of as a small JPEG in base64."""
-        image = None if told.image is None else told.image.rpartition("/")[2]
+    async def preview(self, status: RunStatus) -> str | None:
+        """Return the picture of ``status`` as a small JPEG in base64."""
+        image = None if status.image is None else status.image.rpartition("/")[2]
         if image is None:
             return None
-        return await asyncio.to_thread(small, await self.service.artifacts.image(told.run, image))
+        return await asyncio.to_thread(small, await self.service.artifacts.image(status.run, image))

@@ -22,7 +22,7 @@ from scenewright.core.images import ImageError, ImageStore
 from scenewright.core.intent import Doubt
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.reporting import Reporting
-from scenewright.runs.result import RoundRecord, RunResult
+from scenewright.runs.result import RunResult
 from scenewright.service.core.requests import stored_intent
 from scenewright.service.core.schemas import ScoreResponse, Status, Summary
 from scenewright.service.core.store import Run
@@ -278,7 +278,12 @@ def run_reply(
     """
     known: dict[str, Any] = {}
     if result is not None:
-        at = _chosen(result, round)
+        at = result.best or (result.rounds[-1] if result.rounds else None)
+        if round is not None:
+            at = next((record for record in result.rounds if record.round == round), None)
+            if at is None:
+                there = ", ".join(str(record.round) for record in result.rounds) or "none yet"
+                raise LookupError(f"the run has no round {round}: there are {there}")
         card = at.loop_card if at is not None else None
         known = {
             "stop_reason": result.stop_reason,
@@ -407,16 +412,6 @@ def small(place: Path) -> str | None:
     except ImageError:
         return None
     return str(picture_block(preview(picture))["base64"])
-
-
-def _chosen(result: RunResult, round: int | None) -> RoundRecord | None:
-    if round is None:
-        return result.best or (result.rounds[-1] if result.rounds else None)
-    for record in result.rounds:
-        if record.round == round:
-            return record
-    known = ", ".join(str(record.round) for record in result.rounds) or "none yet"
-    raise LookupError(f"the run has no round {round}: there are {known}")
 
 
 def _next(run: Run) -> str:

@@ -34,18 +34,10 @@ from mcp.types import (
 )
 from pydantic import AnyUrl, Field, ValidationError
 
-from scenewright.config.profiles import SettingsError
-from scenewright.core.facts import FactError
-from scenewright.core.formats import FormatError
-from scenewright.core.images import ImageError
-from scenewright.core.ports.backend import BackendError
-from scenewright.core.ports.judge import JudgeError
-from scenewright.core.scene import SceneError
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.validation import first_problem
 from scenewright.core.version import VERSION
-from scenewright.graphs.errors import RunError
 from scenewright.prompts import load_prompt
-from scenewright.providers import StoreError
 from scenewright.service.core.errors import ServiceError
 from scenewright.service.core.identity import LOCAL, Identity, Scope, require_scope
 from scenewright.service.mcp import tools
@@ -64,10 +56,6 @@ OpenSessions = Callable[[Any], AbstractAsyncContextManager[AgentSessions]]
 """Open the agents' runs of a service for the lifetime of its MCP server."""
 Use = Callable[[Call, Any], Awaitable[CallToolResult]]
 
-_KNOWN = (
-    BackendError, FactError, FormatError, ImageError, JudgeError, RunError, SceneError,
-    SettingsError, StoreError,
-)  # fmt: skip
 _ABOUT = """scenewright draws a scene, checks every fact of it with a panel of judges, and repairs \
 what is missing. refine_scene does all of it; if it takes longer than wait_seconds, call get_run \
 with the run's id. To decide every step yourself, call open_scene and then the director's tools \
@@ -145,7 +133,7 @@ class _Server(MCPServer[AgentSessions]):
             raise
         except ValidationError as error:
             raise ToolError(wrong_arguments(name, error)) from error
-        except (ServiceError, *_KNOWN) as error:
+        except ScenewrightError as error:
             raise ToolError(_message(error)) from error
         except Exception as error:
             away = _storage_error(error)
@@ -173,7 +161,7 @@ class _Server(MCPServer[AgentSessions]):
             cause = error.__cause__
             if isinstance(cause, ServiceError):
                 raise ResourceNotFoundError(_message(cause)) from cause
-            if isinstance(cause, _KNOWN):
+            if isinstance(cause, ScenewrightError):
                 raise ResourceError(_message(cause)) from cause
             if not isinstance(cause, ValidationError):
                 away = _storage_error(cause)

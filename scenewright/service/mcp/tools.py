@@ -129,7 +129,7 @@ _ANY = SceneGraph()
 async def refine_scene(call: Call, given: RefineScene) -> Annotated[CallToolResult, RunStatus]:
     """Begin a run and wait for it."""
     run, _ = await call.service.submit(call.identity, given.request(), "mcp")
-    return await call.shown(await call.wait(run, given.wait_seconds))
+    return await call.reply(await call.wait(run, given.wait_seconds))
 
 
 async def get_run(call: Call, given: GetRun) -> Annotated[CallToolResult, RunStatus]:
@@ -145,7 +145,7 @@ async def get_run(call: Call, given: GetRun) -> Annotated[CallToolResult, RunSta
         run = await call.run(run.id)
     elif not is_agents(run):
         run = await call.wait(run, given.wait_seconds)
-    return await call.shown(run, given.round)
+    return await call.reply(run, given.round)
 
 
 async def list_runs(call: Call, given: ListRuns) -> Annotated[CallToolResult, RunList]:
@@ -169,13 +169,13 @@ async def cancel_run(call: Call, given: CancelRun) -> Annotated[CallToolResult, 
         if session.task is not None:
             await asyncio.wait([session.task])
         run = await call.run(run.id)
-    return await call.shown(run)
+    return await call.reply(run)
 
 
 async def resume_run(call: Call, given: ResumeRun) -> Annotated[CallToolResult, RunStatus]:
     """Go on with a run."""
     run = await call.service.resume(call.identity, given.run)
-    return await call.shown(await call.wait(run, given.wait_seconds))
+    return await call.reply(await call.wait(run, given.wait_seconds))
 
 
 async def edit_run(call: Call, given: EditRun) -> Annotated[CallToolResult, RunStatus]:
@@ -184,7 +184,7 @@ async def edit_run(call: Call, given: EditRun) -> Annotated[CallToolResult, RunS
     if is_agents(run):
         raise Unprocessable("an agent directs this run: correct it with the director's tools")
     run = await call.service.edit(call.identity, run.id, given.request())
-    return await call.shown(await call.wait(run, given.wait_seconds))
+    return await call.reply(await call.wait(run, given.wait_seconds))
 
 
 async def score_image(call: Call, given: ScoreImage) -> Annotated[CallToolResult, ScoredImage]:
@@ -310,7 +310,7 @@ DIRECTOR_TOOLS = {name: functools.partial(_direct, name) for name in _DIRECTOR}
 
 
 async def _over(call: Call, run: Run, name: str, data: dict[str, Any]) -> CallToolResult:
-    result = await call.told(await call.run(run.id))
+    result = await call.status(await call.run(run.id))
     told = ToolResult(
         run=run.id,
         tool=name,

@@ -25,7 +25,7 @@ from scenewright.service.core.schemas import ENDED
 from scenewright.service.core.store import Run
 from scenewright.service.core.worker_thread import size_of_request
 from scenewright.service.web.rendering import PageRoute, page
-from scenewright.service.web.run_page import alt_of, held_line, picture_of, seen
+from scenewright.service.web.run_page import alt_of, held_line, picture_of, with_record
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -83,7 +83,7 @@ class Compared:
 
 
 @router.get("/runs/{run_id}/compare")
-async def compared(
+async def show_comparison(
     request: Request,
     run_id: RunId,
     service: Core,
@@ -98,7 +98,9 @@ async def compared(
     """
     run = await service.run(identity, run_id)
     if not other:
-        return await seen(service, run, lambda view, _: _rounds_page(request, run, view, a, b))
+        return await with_record(
+            service, run, lambda view, _: _rounds_page(request, run, view, a, b)
+        )
     if other == run.id:
         query = urlencode({name: n for name, n in (("a", a), ("b", b)) if n is not None})
         return RedirectResponse(f"/runs/{run.id}/compare{'?' if query else ''}{query}", 303)
@@ -109,7 +111,7 @@ async def compared(
             f"the run to compare with, {other!r}, is not there: choose another one from the list "
             "of your runs"
         ) from error
-    runs = [(one, await seen(service, one, lambda view, _: view)) for one in (run, second)]
+    runs = [(one, await with_record(service, one, lambda view, _: view)) for one in (run, second)]
     size = max(size_of_request(one.request) for one in (run, second))
     return await service.worker_thread.compute(size, _runs_page, request, runs, (a, b))
 

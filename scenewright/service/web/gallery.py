@@ -31,7 +31,7 @@ assert set(WORDS) == set(get_args(Status))
 
 
 @router.get("/runs")
-async def gallery(
+async def show_gallery(
     request: Request,
     service: Core,
     identity: Reader,

@@ -16,7 +16,7 @@ from scenewright.config.profiles import DIRECTOR
 from scenewright.config.settings import Settings
 from scenewright.core.facts import assign_verdicts
 from scenewright.core.questions import QuestionForm
-from scenewright.graphs.eventlog import LogError
+from scenewright.graphs.errors import LogError
 from scenewright.graphs.events import RunStarted
 from scenewright.runs.folder import EVENTS, RunError
 from scenewright.runs.record import Round, RunRecord, read_run, record_of
@@ -64,30 +64,36 @@ SCRIPT_FIELDS = (
 
 
 @router.get("/runs/{run_id}")
-async def shown(request: Request, run_id: RunId, service: Core, identity: Reader) -> HTMLResponse:
+async def show_run(
+    request: Request, run_id: RunId, service: Core, identity: Reader
+) -> HTMLResponse:
     """Return the page of a run, which follows it."""
-    return await _live(request, "run_live.html.j2", service, identity, run_id)
+    return await _live_page(request, "run_live.html.j2", service, identity, run_id)
 
 
 @router.get("/runs/{run_id}/main")
-async def main(request: Request, run_id: RunId, service: Core, identity: Reader) -> HTMLResponse:
+async def show_main(
+    request: Request, run_id: RunId, service: Core, identity: Reader
+) -> HTMLResponse:
     """Return the current content of the page, for its script."""
-    return await _live(request, "run_live_main.html.j2", service, identity, run_id)
+    return await _live_page(request, "run_live_main.html.j2", service, identity, run_id)
 
 
 @router.get("/runs/{run_id}/page.html")
-async def frozen(request: Request, run_id: RunId, service: Core, identity: Reader) -> Response:
+async def download_page(
+    request: Request, run_id: RunId, service: Core, identity: Reader
+) -> Response:
     """Return the page as one file that needs nothing else, to be kept."""
     run = await service.run(identity, run_id)
 
-    def written(view: RunRecord, _: int) -> str:
+    def write(view: RunRecord, _: int) -> str:
         if not view.rounds:
             raise Conflict("the run has drawn nothing yet: wait for its first picture")
         if request.method == "HEAD":
             return ""
         return render_run(view)
 
-    text = await seen(service, run, written)
+    text = await with_record(service, run, write)
     headers = {
         "Content-Disposition": f'attachment; filename="{words.file_stem(run.title)}.html"',
         "Cache-Control": "no-store",
@@ -96,16 +102,16 @@ async def frozen(request: Request, run_id: RunId, service: Core, identity: Reade
 
 
 @router.post("/runs/{run_id}/again")
-async def requeue(request: Request, run_id: RunId, service: Core, identity: Refiner) -> Response:
+async def draw_again(request: Request, run_id: RunId, service: Core, identity: Refiner) -> Response:
     """Ask for a new run like this one: with its seed or another, or by another profile."""
     form = await request.form()
     given = {name: str(form.get(name) or "").strip()[:200] for name in ("key", "seed", "profile")}
-    wanted = await asked_again(service, await service.run(identity, run_id), **given)
+    wanted = await request_again_of(service, await service.run(identity, run_id), **given)
     made, _ = await service.submit(identity, wanted, door="page")
     return RedirectResponse(f"/runs/{made.id}", 303)
 
 
-async def asked_again(
+async def request_again_of(
     service: Service, run: Run, *, key: str = "", seed: str = "", profile: str = ""
 ) -> RefinementRequest:
     """Return the request for a new run like ``run``, whose scene is as its edits left it.
@@ -129,7 +135,7 @@ async def asked_again(
 
 
 @router.get("/runs/{run_id}/edit")
-async def editing(
+async def show_edit_form(
     request: Request,
     run_id: RunId,
     service: Core,
@@ -138,7 +144,7 @@ async def editing(
 ) -> HTMLResponse:
     """Return the form in which a person corrects candidate ``base`` (none: the kept one)."""
     run = await service.run(identity, run_id)
-    return await seen(service, run, lambda view, _: _form(request, run, view, base))
+    return await with_record(service, run, lambda view, _: _form(request, run, view, base))
 
 
 def _form(request: Request, run: Run, view: RunRecord, base: int | None) -> HTMLResponse:
@@ -181,7 +187,7 @@ def _form(request: Request, run: Run, view: RunRecord, base: int | None) -> HTML
     )
 
 
-async def _live(
+async def _live_page(
     request: Request, template: str, service: Service, identity: Identity, run_id: str
 ) -> HTMLResponse:
     run = await service.run(identity, run_id)
@@ -190,7 +196,7 @@ async def _live(
     refines = "refine" in identity.scopes
     instead = await _instead(service, run) if refines and run.status == "failed" else ""
 
-    def written(view: RunRecord, events: int) -> HTMLResponse:
+    def write(view: RunRecord, events: int) -> HTMLResponse:
         if request.method == "HEAD":
             return page(request, template)
         return page(
@@ -202,7 +208,7 @@ async def _live(
             live=_live_context(run, view, position, refines, instead),
         )
 
-    return await seen(service, run, written)
+    return await with_record(service, run, write)
 
 
 async def _instead(service: Service, run: Run) -> str:
@@ -212,7 +218,7 @@ async def _instead(service: Service, run: Run) -> str:
     if used == MINIATURE or (allowed and MINIATURE not in allowed):
         return ""
     try:
-        asked = await asked_again(service, run, profile=MINIATURE)
+        asked = await request_again_of(service, run, profile=MINIATURE)
         covered = await service.covered(asked, taken=True)
     except ServiceError:
         # What it was asked for fits no other profile: its own page tells the error all the same.
@@ -220,21 +226,21 @@ async def _instead(service: Service, run: Run) -> str:
     return "" if covered.nothing else MINIATURE
 
 
-async def seen(service: Service, run: Run, tell: Callable[[RunRecord, int], T]) -> T:
-    """Return what ``tell`` makes of the view of the run's folder and the number of its events.
+async def with_record(service: Service, run: Run, make: Callable[[RunRecord, int], T]) -> T:
+    """Return what ``make`` makes of the view of the run's folder and the number of its events.
 
     A run that has not begun shows its scene and its questions. All is worked out aside: reading the
     log of a large scene and writing its page take longer than others may wait.
     """
     folder = await service.artifacts.whole(run.id)
 
-    def told() -> T:
-        return tell(*_seen(run, folder, service.base))
+    def compute() -> T:
+        return make(*_record_of(run, folder, service.base))
 
-    return await service.worker_thread.compute(size_of_request(run.request), told)
+    return await service.worker_thread.compute(size_of_request(run.request), compute)
 
 
-def _seen(run: Run, folder: Path, settings: Settings) -> tuple[RunRecord, int]:
+def _record_of(run: Run, folder: Path, settings: Settings) -> tuple[RunRecord, int]:
     place, _ = read_lines(folder / EVENTS, None, 0)
     events = 0 if place is None else place[0]
     if events:

@@ -32,7 +32,7 @@ from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.core.worker_thread import size_of
 from scenewright.service.web.rendering import PageRoute, page
-from scenewright.service.web.run_page import asked_again
+from scenewright.service.web.run_page import request_again_of
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -50,7 +50,7 @@ _NUMBERS: Mapping[str, type[int] | type[float]] = {
 
 
 @router.get("/")
-async def start(
+async def show_start(
     request: Request,
     service: Core,
     identity: Reader,
@@ -61,14 +61,23 @@ async def start(
     given: dict[str, str] = {"text": text}
     scene = None
     if like is not None:
-        asked = await asked_again(service, await service.run(identity, like))
+        asked = await request_again_of(service, await service.run(identity, like))
         scene = asked.scene
-        given |= {"text": sentence_of(asked), **_given_by(asked)}
-    return await _shown(request, service, identity, given, scene=scene)
+        values = {
+            "profile": asked.profile,
+            "strategy": asked.strategy,
+            "rounds": asked.rounds,
+            "seed": asked.seed,
+            "usd": asked.budget.usd,
+            "images": asked.budget.images,
+        }
+        given["text"] = sentence_of(asked)
+        given |= {name: str(value) for name, value in values.items() if value is not None}
+    return await _start_page(request, service, identity, given, scene=scene)
 
 
 @router.post("/runs")
-async def draw(request: Request, service: Core, identity: Refiner) -> Response:
+async def submit_form(request: Request, service: Core, identity: Refiner) -> Response:
     """Ask for a run by the start page's form, for browsers that run no scripts."""
     form = await request.form()
     given = {
@@ -80,7 +89,7 @@ async def draw(request: Request, service: Core, identity: Refiner) -> Response:
         asked = _request_of(given)
         run, _ = await service.submit(identity, asked, door="page")
     except ServiceError as error:
-        shown = await _shown(
+        shown = await _start_page(
             request, service, identity, given, problem=_problem(error), status=error.status
         )
         shown.headers.update(error.headers)
@@ -130,19 +139,7 @@ def _problem(error: ServiceError) -> str:
     return f"{quoted} is not English: write the sentence in English."
 
 
-def _given_by(asked: RefinementRequest) -> dict[str, str]:
-    values = {
-        "profile": asked.profile,
-        "strategy": asked.strategy,
-        "rounds": asked.rounds,
-        "seed": asked.seed,
-        "usd": asked.budget.usd,
-        "images": asked.budget.images,
-    }
-    return {name: str(value) for name, value in values.items() if value is not None}
-
-
-async def _shown(
+async def _start_page(
     request: Request,
     service: Service,
     identity: Identity,
@@ -176,7 +173,7 @@ async def _shown(
     default = next((one for one in usable if one.default), usable[0] if usable else None)
     chosen = given.get("profile") or (default.name if default is not None else "")
 
-    def written() -> Response:
+    def write() -> Response:
         return page(
             request,
             "start.html.j2",
@@ -199,4 +196,4 @@ async def _shown(
             max_text=MAX_TEXT,
         )
 
-    return await service.worker_thread.compute(0 if read is None else size_of(read), written)
+    return await service.worker_thread.compute(0 if read is None else size_of(read), write)

@@ -257,7 +257,7 @@ class ChatConformance:
     async def test_rate_limit_is_waited_for(
         self, make: Make, lab: ThreadedMockProviders, key: str, caller: Caller
     ) -> None:
-        lab.order(Fault.RATE_LIMITED, 1, key)
+        lab.schedule(Fault.RATE_LIMITED, 1, key)
         assert (await make("echo").ainvoke("dog")).text == "dog"
         assert caller.totals.rate_limited == 1
         assert caller.totals.waited >= 1.0
@@ -268,7 +268,7 @@ class ChatConformance:
     async def test_what_passes_is_tried_again(
         self, make: Make, lab: ThreadedMockProviders, key: str, caller: Caller, fault: Fault
     ) -> None:
-        lab.order(fault, 1, key)
+        lab.schedule(fault, 1, key)
         said = await make("echo").ainvoke("dog")
         assert (caller.totals.attempts, caller.totals.answered) == (2, 1)
         words, _, reminder = said.text.partition("\n\n")
@@ -280,7 +280,7 @@ class ChatConformance:
         self, make: Make, lab: ThreadedMockProviders, key: str, caller: Caller
     ) -> None:
         chat = make("echo").bind_tools([look], tool_choice="any")
-        lab.order(Fault.INVALID_JSON, 1, key)
+        lab.schedule(Fault.INVALID_JSON, 1, key)
         (call,) = (await chat.ainvoke("there")).tool_calls
         if self.provider == "anthropic":
             # Its format carries an object, which cannot be broken: the tool will see it.
@@ -290,7 +290,7 @@ class ChatConformance:
         words, _, reminder = call["args"].pop("where").partition("\n\n")
         assert (words, call["args"]) == ("there", {})
         assert "a tool call that cannot be read" in reminder
-        lab.order(Fault.INVALID_JSON, 3, key)
+        lab.schedule(Fault.INVALID_JSON, 3, key)
         with pytest.raises(CallError, match="a tool call that cannot be read"):
             await chat.ainvoke("there")
 
@@ -308,7 +308,7 @@ class ChatConformance:
         assert said.tool_calls == []
         assert said.text not in ("", DECLINED)
         assert said.usage_metadata
-        lab.order(Fault.REFUSAL, 1, key)
+        lab.schedule(Fault.REFUSAL, 1, key)
         told = await make("echo").ainvoke("dog")
         assert told.response_metadata["stop"] == "refusal"
         again = await make("echo").ainvoke([HumanMessage("dog"), told, HumanMessage("cat")])
@@ -325,7 +325,7 @@ class ChatConformance:
     async def test_cancellation_ends_the_call(
         self, make: Make, lab: ThreadedMockProviders, key: str, caller: Caller
     ) -> None:
-        lab.order(Fault.TIMEOUT, 1, key)
+        lab.schedule(Fault.TIMEOUT, 1, key)
         chat = make("echo")
         task = asyncio.create_task(chat.ainvoke("dog"))
         account = account_name(key)
@@ -361,7 +361,7 @@ class ChatConformance:
         with pytest.raises(CallError) as error:
             await make(f"no-such-model {key}").ainvoke("dog")
         assert "404" in str(error.value)
-        lab.order(Fault.DROP, 3, key)
+        lab.schedule(Fault.DROP, 3, key)
         with pytest.raises(CallError) as dropped:
             await chat.ainvoke("dog")
         told = [

@@ -143,15 +143,15 @@ def negotiation(tool_choice: str) -> Negotiation:
 
 def test_a_way_that_bound_is_kept_whatever_comes() -> None:
     probing = negotiation("probe")
-    assert probing.missed("named")
+    assert probing.reject("named")
     # A request of before the change says nothing of the new way.
-    assert probing.missed("named")
+    assert probing.reject("named")
     assert probing.way == "required"
-    probing.bound("required")
-    assert not probing.missed("required")
+    probing.confirm("required")
+    assert not probing.reject("required")
     assert probing.way == "required"
     declared = negotiation("schema")
-    assert not declared.missed("schema")
+    assert not declared.reject("schema")
     assert not declared.refused(declared.terms(), (), 400, "tool_choice")
     probing = negotiation("probe")
     assert not probing.refused(probing.terms(), (), 400, "too long a prompt")

@@ -25,7 +25,7 @@ from scenewright.providers.clients.base import Completion
 from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import Usage
 from scenewright.runs.model_factory.local_models import SHARED
-from scenewright.runs.model_factory.profiles import chat_of, judge_of
+from scenewright.runs.model_factory.profiles import build_chat, build_judge
 
 SCENE = load_scene("red ball on table", format="triplets")
 
@@ -42,7 +42,7 @@ async def account(
 
 
 def limit_of(role: Role | None, settings: Settings, spec: str) -> int:
-    made = chat_of(spec, settings, role=role)
+    made = build_chat(spec, settings, role=role)
     assert isinstance(made, AccountChat)
     found: int = made._identifying_params["max_output_tokens"]
     return found
@@ -102,7 +102,7 @@ def test_models_that_think_are_bounded_by_nobody_unasked(caller: Caller) -> None
 
 
 async def test_endless_output_is_stopped_where_it_repeats_itself(account: dict[str, Any]) -> None:
-    chat = chat_of("mine:script:echo", Settings(accounts={"mine": account}), role="composer")
+    chat = build_chat("mine:script:echo", Settings(accounts={"mine": account}), role="composer")
     with pytest.raises(ComposerError, match=r"the model repeats itself \(.*so glad you"):
         await Table6Composer(chat).word(SCENE, 0)
 
@@ -110,13 +110,13 @@ async def test_endless_output_is_stopped_where_it_repeats_itself(account: dict[s
 async def test_endless_output_names_the_limit_that_cut_it(account: dict[str, Any]) -> None:
     # So short that nothing repeats itself before.
     settings = Settings(accounts={"mine": account}, output_tokens={"composer": 100})
-    chat = chat_of("mine:script:echo", settings, role="composer")
+    chat = build_chat("mine:script:echo", settings, role="composer")
     with pytest.raises(
         ComposerError, match=r"cut off after 100 tokens.*output_tokens\.composer.*now 100"
     ):
         await Table6Composer(chat).word(SCENE, 0)
     short = Settings(accounts={"mine": account}, output_tokens={"parser": 64})
-    chat = chat_of("mine:script:echo", short, role="parser")
+    chat = build_chat("mine:script:echo", short, role="parser")
     with pytest.raises(Exception, match=r"64 tokens.*output_tokens\.parser.*now 64"):
         await LanguageParser(chat).parse("a dog")
 
@@ -129,7 +129,7 @@ def test_a_call_of_a_tool_that_was_cut_off_names_it_too() -> None:
 
 async def test_judges_are_bounded_by_their_role(account: dict[str, Any]) -> None:
     settings = Settings(accounts={"mine": account}, output_tokens={"judge": 40})
-    judge = judge_of("mine:instant", settings)
+    judge = build_judge("mine:instant", settings)
     assert isinstance(judge, RemoteJudge)
     (answer, *_) = await judge.answer(Image.new("RGB", (32, 32)), facts_of(SCENE))
     assert answer.state == "unscored"

@@ -52,7 +52,7 @@ async def caller() -> AsyncIterator[Caller]:
     await made.aclose()
 
 
-def judge_of(
+def build_judge(
     lab: ThreadedMockProviders, caller: Caller, provider: str = "openai", **caps: object
 ) -> Judge:
     """A judge as a new process makes it: all that it knows comes from the file."""
@@ -70,7 +70,7 @@ async def method_of(judge: Judge) -> str | None:
 async def test_a_refusal_of_log_probabilities_is_met_once(
     lab: ThreadedMockProviders, caller: Caller, provider: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = judge_of(lab, caller, provider, **WITH_LOGPROBS)
+    first = build_judge(lab, caller, provider, **WITH_LOGPROBS)
     assert await method_of(first) == "logprob"
     lab.order_quirk(Quirk.REFUSED_LOGPROBS)
     with caplog.at_level(logging.WARNING, "scenewright.providers"):
@@ -78,7 +78,7 @@ async def test_a_refusal_of_log_probabilities_is_met_once(
     assert caller.totals.attempts == 3
     (told,) = [r.getMessage() for r in caplog.records if "log-probabilities" in r.getMessage()]
     assert told.startswith("instant refuses log-probabilities")
-    later = judge_of(lab, caller, provider, **WITH_LOGPROBS)
+    later = build_judge(lab, caller, provider, **WITH_LOGPROBS)
     assert await method_of(later) == "verbalized"
     assert caller.totals.attempts == 4
     assert first.fingerprint == later.fingerprint
@@ -86,10 +86,10 @@ async def test_a_refusal_of_log_probabilities_is_met_once(
 
 async def test_another_effort_is_another_matter(lab: ThreadedMockProviders, caller: Caller) -> None:
     lab.order_quirk(Quirk.REFUSED_LOGPROBS)
-    assert await method_of(judge_of(lab, caller, **WITH_LOGPROBS)) == "verbalized"
+    assert await method_of(build_judge(lab, caller, **WITH_LOGPROBS)) == "verbalized"
     lab.clear_quirks()
-    assert await method_of(judge_of(lab, caller, **WITH_LOGPROBS)) == "verbalized"
-    other = judge_of(lab, caller, **WITH_LOGPROBS, reasoning_effort="none")
+    assert await method_of(build_judge(lab, caller, **WITH_LOGPROBS)) == "verbalized"
+    other = build_judge(lab, caller, **WITH_LOGPROBS, reasoning_effort="none")
     assert await method_of(other) == "logprob"
 
 
@@ -97,7 +97,7 @@ async def test_silence_is_believed_after_some_replies(
     lab: ThreadedMockProviders, caller: Caller
 ) -> None:
     lab.order_quirk(Quirk.NO_LOGPROBS)
-    judge = judge_of(lab, caller, **WITH_LOGPROBS)
+    judge = build_judge(lab, caller, **WITH_LOGPROBS)
     for _ in range(SILENT_REPLIES - 1):
         assert await method_of(judge) == "verbalized"
     lab.clear_quirks()
@@ -106,7 +106,7 @@ async def test_silence_is_believed_after_some_replies(
     for _ in range(SILENT_REPLIES):
         assert await method_of(judge) == "verbalized"
     lab.clear_quirks()
-    for one in (judge, judge_of(lab, caller, **WITH_LOGPROBS)):
+    for one in (judge, build_judge(lab, caller, **WITH_LOGPROBS)):
         assert await method_of(one) == "verbalized"
     assert caller.totals.attempts == 2 * SILENT_REPLIES + 2
 
@@ -115,14 +115,14 @@ async def test_another_version_of_the_model_is_asked_anew(
     lab: ThreadedMockProviders, caller: Caller
 ) -> None:
     lab.order_quirk(Quirk.REFUSED_LOGPROBS)
-    assert await method_of(judge_of(lab, caller, **WITH_LOGPROBS)) == "verbalized"
+    assert await method_of(build_judge(lab, caller, **WITH_LOGPROBS)) == "verbalized"
     lab.clear_quirks()
     lab.order_swap(Swap("instant", "instant-2", told="instant-2026-12"))
-    judge = judge_of(lab, caller, **WITH_LOGPROBS)
+    judge = build_judge(lab, caller, **WITH_LOGPROBS)
     # Its first reply names the new version.
     assert await method_of(judge) == "verbalized"
     assert await method_of(judge) == "logprob"
-    assert await method_of(judge_of(lab, caller, **WITH_LOGPROBS)) == "logprob"
+    assert await method_of(build_judge(lab, caller, **WITH_LOGPROBS)) == "logprob"
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ async def test_the_way_that_binds_is_found_once(
     lab: ThreadedMockProviders, caller: Caller, quirk: Quirk, tries: int
 ) -> None:
     lab.order_quirk(quirk)
-    await method_of(judge_of(lab, caller))
+    await method_of(build_judge(lab, caller))
     assert caller.totals.attempts == tries
-    await method_of(judge_of(lab, caller))
+    await method_of(build_judge(lab, caller))
     assert caller.totals.attempts == tries + 1
 
 
@@ -166,12 +166,12 @@ async def test_a_way_that_no_longer_binds_is_unlearnt(
     lab: ThreadedMockProviders, caller: Caller, before: Quirk, after: Quirk
 ) -> None:
     lab.order_quirk(before)
-    await method_of(judge_of(lab, caller))
+    await method_of(build_judge(lab, caller))
     lab.clear_quirks()
     lab.order_quirk(after)
-    await method_of(judge_of(lab, caller))
+    await method_of(build_judge(lab, caller))
     spent = caller.totals.attempts
-    await method_of(judge_of(lab, caller))
+    await method_of(build_judge(lab, caller))
     assert caller.totals.attempts == spent + 1
 
 
@@ -189,7 +189,7 @@ def test_what_is_declared_is_neither_recalled_nor_kept(file: Path) -> None:
     declared.served("m-2")
     assert declared.way == "required"
     server.keep("tool_choice", "schema")
-    declared.bound("required")
+    declared.confirm("required")
     assert server.recall("tool_choice") == "schema"
     server.keep("tool_choice", "odd")
     assert negotiation(server, tool_choice="probe").way == "named"
@@ -205,7 +205,7 @@ def test_a_remembered_schema_that_is_refused_is_unlearnt(file: Path) -> None:
     assert probing.way == "named"
     assert server.recall("tool_choice") is None
     # A request of before the change is sent again in the way that is tried now.
-    assert probing.missed("schema")
+    assert probing.reject("schema")
 
 
 def test_it_is_kept_by_place_key_model_and_effort_and_expires(

@@ -19,14 +19,14 @@ from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.judges.vlm import VisionLanguageModel
 from scenewright.agents.panel.panel import Panel
 from scenewright.cli import doctor
-from scenewright.cli.judges import looked_at
+from scenewright.cli.judges import describe_judges
 from scenewright.config.profiles import BUILT_IN, LocalJudgeSpec
 from scenewright.config.settings import Settings, find_profile, settings_with
 from scenewright.core.ports.judge import JudgeError
 from scenewright.runs.api import models_of
 from scenewright.runs.model_factory import profiles
 from scenewright.runs.model_factory.local_models import Registry
-from scenewright.runs.model_factory.profiles import build_run_models, judge_of
+from scenewright.runs.model_factory.profiles import build_judge, build_run_models
 from tests.agents.judges.conformance import picture, scores_of
 from tests.agents.judges.tiny_families import save_tiny
 
@@ -259,9 +259,9 @@ def test_profiles_say_it_before_the_settings(settings: Settings) -> None:
 def test_judges_of_both_kinds_are_apart(settings: Settings, folder: Path) -> None:
     spec = f"local:{folder}"
     plain = settings.model_copy(update={"local_judges": LocalJudgeSpec()})
-    usual, small = (judge_of(spec, found) for found in (plain, settings))
+    usual, small = (build_judge(spec, found) for found in (plain, settings))
     assert usual.fingerprint != small.fingerprint
-    assert judge_of(spec, settings) is small
+    assert build_judge(spec, settings) is small
 
 
 @pytest.mark.usefixtures("available", "shared")
@@ -286,5 +286,5 @@ async def test_profile_reaches_its_judges_the_manifest_and_doctor(
 
 @pytest.mark.usefixtures("available", "shared", "settings")
 def test_list_of_judges_tells_it(folder: Path) -> None:
-    (row,) = looked_at([f"local:{folder}"])
+    (row,) = describe_judges([f"local:{folder}"])
     assert "linear layers in 4 bit" in row["caps"]

@@ -49,7 +49,7 @@ FINE = [answer(1, "yes"), answer(2, "B"), answer(3, "no")]
 
 
 def reply(
-    content: Any, *, cut: bool = False, weighed: bool = False, tokens: tuple[Token, ...] = ()
+    content: Any, *, cut: bool = False, logprobs: bool = False, tokens: tuple[Token, ...] = ()
 ) -> Completion:
     """A reply with the arguments of a tool call, or with a text."""
     raw = RawCompletion(usage=USAGE, cut=cut, tokens=list(tokens), watching=False)
@@ -58,7 +58,7 @@ def reply(
     else:
         raw.calls[0] = RawCall("c", TOOL, arguments=content)
     asked = CompletionRequest((), OutputSchema(TOOL, SHEET.schema))
-    return completion_of(raw, asked, weighed=weighed)
+    return completion_of(raw, asked, logprobs=logprobs)
 
 
 def read(*answers: object, **more: Any) -> list[FactReading]:
@@ -280,7 +280,7 @@ def test_the_text_is_found_in_tokens_that_say_more() -> None:
         (f"```json\n{text}\n```", (*fence, *said, Token(b"\n```", 0.0))),
         (f"<think>Hm.</think>\n{text}", (*draft, Token(b"\n", 0.0), *said)),
     ):
-        (part,) = read_parts(reply(content, tokens=tokens, weighed=True), sheet)
+        (part,) = read_parts(reply(content, tokens=tokens, logprobs=True), sheet)
         assert (part.method, part.note) == ("logprob", "")
         assert part.probability == pytest.approx(0.8)
 
@@ -292,7 +292,7 @@ def test_token_probabilities_that_cannot_be_used_are_told() -> None:
         ((Token(b"something else", 0.0),), OTHER_TOKENS),
         ((Token(text.encode(), 0.0),), NO_OPTION),
     ):
-        parts = read_parts(reply(text, tokens=tokens, weighed=True), SHEET)
+        parts = read_parts(reply(text, tokens=tokens, logprobs=True), SHEET)
         assert {part.note for part in parts} == {note}
         assert {part.method for part in parts} == {"verbalized"}
     # Who was not asked for them owes no reason.

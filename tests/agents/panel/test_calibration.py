@@ -99,7 +99,7 @@ def test_a_number_of_options_has_rates_of_its_own() -> None:
     assert entry.rates("relation", "relation/5").youden < 0.4
     assert entry.rates("relation", "relation/3") == entry.kinds["relation"]
     panel = Panel(aggregation="calibrated", calibration=found)
-    few, many = (row.asked for row in rows[:2])
+    few, many = (row.source for row in rows[:2])
     assert few is not None
     assert many is not None
     sure = [

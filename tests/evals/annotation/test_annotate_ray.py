@@ -33,7 +33,7 @@ from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serv
 from scenewright.providers.limits import AccountLimits
 from scenewright.providers.versions import SERVED_FILE
 from scenewright.runs.model_factory.local_models import SHARED
-from scenewright.runs.model_factory.profiles import caller_of
+from scenewright.runs.model_factory.profiles import get_caller
 from tests.doubles import painted
 from tests.evals.annotation.annotation_models import (
     DEADLY,
@@ -261,7 +261,7 @@ async def test_one_line_for_all_workers_and_the_driver(tmp_path: Path) -> None:
         settings = settings_for(**urls(lab), concurrent=2)
         config = config_of("lab:instant", concurrency=4, least_relations=0)
         models, text = models_of(config, settings), text_model_of("lab:instant", settings)
-        caller = caller_of("lab", settings)
+        caller = get_caller("lab", settings)
 
         def told(stage: str, done: int, of: int | None) -> None:
             if stage in ("synonyms", "classes", "attributes"):

@@ -128,7 +128,7 @@ def test_a_version_that_changed_meanwhile_is_never_mixed(store: Store) -> None:
     store.cut.clear()
     store.files["b.csv"] = old.replace(b"1", b"7")
     told: list[str] = []
-    got(watch=PullCallbacks(told=told.append))
+    got(watch=PullCallbacks(message=told.append))
     assert (folder / "b.csv").read_bytes() == store.files["b.csv"]
     assert any("comes anew" in line for line in told)
 
@@ -181,7 +181,7 @@ def test_a_damaged_file_is_kept_apart_and_comes_again(store: Store) -> None:
     (folder / "a.bin").write_bytes(b"damaged")
     (folder / "in" / "b.csv").write_bytes(b"damaged")
     told: list[str] = []
-    done = got(watch=PullCallbacks(told=told.append))
+    done = got(watch=PullCallbacks(message=told.append))
     assert done.fetched == ["a.bin", "in/b.csv"]
     assert (folder / "a.bin.wrong").read_bytes() == b"damaged"
     assert "is not as it should be: it is kept as a.bin.wrong and comes again" in told[0]
@@ -284,7 +284,7 @@ def test_an_archive_is_unpacked_once_and_may_be_deleted(store: Store) -> None:
     assert got(("c.zip",)) == Done(checked=["c.zip"])
     (folder / "c.zip").unlink()
     told: list[str] = []
-    assert got(("c.zip",), PullCallbacks(told=told.append)) == Done(checked=["c.zip"])
+    assert got(("c.zip",), PullCallbacks(message=told.append)) == Done(checked=["c.zip"])
     assert "was unpacked and deleted" in told[0]
     assert plan_of("made", None, ("c.zip",)).rest == 0
 

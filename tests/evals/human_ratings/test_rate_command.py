@@ -83,7 +83,7 @@ def test_make_tells_machines_what_it_made() -> None:
         (("export", "e"), "not the folder of a study"),
         (("labels", "nothing"), "rate make"),
         (("report", "nothing.csv"), "cannot be read"),
-        (("report", "t.csv", "--kind", "score", "--columns", "rater"), "not OURS=THEIRS"),
+        (("report", "t.csv", "--kind", "score", "--columns", "rater"), "write OURS=THEIRS"),
         (("report", "t.csv", "--kind", "score", "--columns", "x=y"), "unknown column x"),
     ],
 )

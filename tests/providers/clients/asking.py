@@ -42,4 +42,4 @@ def read(
     """The completion of a reply that came in ``events``, of which the last is not left out."""
     raw = RawCompletion()
     assert any([add(raw, event) for event in events])
-    return completion_of(raw, asked(output), weighed=False)
+    return completion_of(raw, asked(output), logprobs=False)

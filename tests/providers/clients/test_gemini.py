@@ -76,7 +76,7 @@ def read(*responses: types.GenerateContentResponse) -> Completion:
     raw = RawCompletion()
     for one in responses:
         add_response(raw, one)
-    return completion_of(raw, asked(FORCED), weighed=False)
+    return completion_of(raw, asked(FORCED), logprobs=False)
 
 
 def test_gemini_gets_its_signatures_back_with_what_they_belong_to() -> None:

@@ -180,7 +180,7 @@ def made(
     text: str, request: CompletionRequest | None = None, thoughts: str = "", **fields: Any
 ) -> Completion:
     raw = RawCompletion(parts=[text], thoughts=[thoughts] if thoughts else [], **fields)
-    return completion_of(raw, request or asked(), weighed=False)
+    return completion_of(raw, request or asked(), logprobs=False)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_a_prompt_that_the_server_cut_is_told_with_the_figures() -> None:
     long = CompletionRequest((Message("user", ("word " * 4000,)),))
     raw = RawCompletion(["an answer to half of it"], usage=Usage(2048, 5))
     with pytest.raises(UnusableReply, match="read 2048 tokens of a prompt of 20000") as error:
-        completion_of(raw, long, weighed=False)
+        completion_of(raw, long, logprobs=False)
     assert not error.value.retry
     raw.usage = Usage(4900, 5)
-    assert completion_of(raw, long, weighed=False).text == "an answer to half of it"
+    assert completion_of(raw, long, logprobs=False).text == "an answer to half of it"

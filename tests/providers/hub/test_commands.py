@@ -31,7 +31,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "scenewright.toml").write_text(SETTINGS)
     monkeypatch.setenv("SCENEWRIGHT_DEBUG", "0")
     # Importing torch to count devices tells nothing about models.
-    monkeypatch.setattr(doctor, "_devices", lambda: ["cpu (2 threads)"])
+    monkeypatch.setattr(doctor, "devices", lambda by_torch: ["cpu (2 threads)"])
     return tmp_path
 
 

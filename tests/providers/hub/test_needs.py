@@ -11,7 +11,7 @@ from scenewright.config.profiles import BUILT_IN, LOCAL_BACKEND, BackendSpec, Pr
 from scenewright.providers.hub.needs import (
     Need,
     known_repositories,
-    lacking,
+    missing_files,
     needs_of,
     needs_of_spec,
     plain_index,
@@ -81,7 +81,7 @@ def test_of_a_pipeline_only_the_parts_in_one_form(variant: str | None, weights: 
     names = [*PIPELINE, *PLAIN, *half, *OTHERS]
     wanted = wanted_files(pipeline(variant), names, INDEX)
     assert wanted == tuple(sorted([*PIPELINE, *weights]))
-    assert lacking(pipeline(variant), names, INDEX) == ()
+    assert missing_files(pipeline(variant), names, INDEX) == ()
 
 
 @pytest.mark.parametrize(("variant", "shards"), [(None, SHARDED), ("fp16", HALF)])
@@ -116,17 +116,17 @@ def test_of_a_transformers_model_the_root_alone() -> None:
 
 
 def test_what_is_lacking_is_named() -> None:
-    assert lacking(pipeline(), ["unet/config.json"], None) == ("model_index.json",)
+    assert missing_files(pipeline(), ["unet/config.json"], None) == ("model_index.json",)
     names = [name for name in PIPELINE if not name.startswith("tokenizer")]
-    assert lacking(pipeline(), names, INDEX) == (
+    assert missing_files(pipeline(), names, INDEX) == (
         "unet/*.safetensors",
         "vae/*.safetensors",
         "tokenizer/",
     )
     files = Need("acme/a", ("adapter",), "files", patterns=("m/a.safetensors", "m/e/*.json"))
-    assert lacking(files, ["m/e/config.json", "a.safetensors"], None) == ("m/a.safetensors",)
+    assert missing_files(files, ["m/e/config.json", "a.safetensors"], None) == ("m/a.safetensors",)
     judge = Need("acme/j", ("judge",), "model")
-    assert lacking(judge, ["tokenizer.json"], None) == ("config.json", "*.safetensors")
+    assert missing_files(judge, ["tokenizer.json"], None) == ("config.json", "*.safetensors")
 
 
 def test_a_pipeline_of_blocks_has_an_index_of_its_own() -> None:
@@ -146,8 +146,8 @@ def test_a_pipeline_of_blocks_has_an_index_of_its_own() -> None:
     others = ["prompt_upsampler/model.safetensors", "flux-3.safetensors"]
     wanted = wanted_files(pipeline(), [*files, weights, *others], index)
     assert wanted == (*files, weights)
-    assert lacking(pipeline(), [*files, weights], index) == ()
-    assert lacking(pipeline(), files, index) == ("vae/*.safetensors",)
+    assert missing_files(pipeline(), [*files, weights], index) == ()
+    assert missing_files(pipeline(), files, index) == ("vae/*.safetensors",)
 
 
 def test_a_profile_needs_each_repository_once() -> None:

@@ -114,7 +114,7 @@ def test_what_an_earlier_failure_left_wrong_is_thrown_away(hub: Hub, cache: Path
     blobs.mkdir(parents=True, exist_ok=True)
     (blobs / f"{file.lfs.sha256}{PARTIAL}").write_bytes(b"?" * (file.size // 2))
     told: list[str] = []
-    pull([plan], PullCallbacks(told=told.append))
+    pull([plan], PullCallbacks(message=told.append))
     assert told == [f"{PAINTER}/{UNET} arrived damaged: it comes again"]
     present = survey(PIPELINE)
     assert present.folder is not None
@@ -139,7 +139,7 @@ def test_a_damaged_file_is_named_and_comes_again(
             blob.unlink()
             assert survey(PIPELINE).missing == (name,)
     told: list[str] = []
-    done = pulled(PIPELINE, watch=PullCallbacks(told=told.append))
+    done = pulled(PIPELINE, watch=PullCallbacks(message=told.append))
     assert place.read_bytes() == content
     if harm == "deleted":
         assert done.fetched == [f"{PAINTER}/{name}"]
@@ -151,7 +151,7 @@ def test_a_damaged_file_is_named_and_comes_again(
 def test_a_file_that_arrives_damaged_comes_again_once(hub: Hub) -> None:
     hub.wrong[UNET] = 1
     told: list[str] = []
-    pulled(PIPELINE, watch=PullCallbacks(told=told.append))
+    pulled(PIPELINE, watch=PullCallbacks(message=told.append))
     assert told == [f"{PAINTER}/{UNET} arrived damaged: it comes again"]
     assert survey(PIPELINE).complete
 
@@ -162,7 +162,7 @@ def test_a_file_that_plain_http_does_not_serve_is_verified_too(
     monkeypatch.setattr(module, "_is_huge", lambda file: file.path == UNET)
     hub.wrong[UNET] = 1
     told: list[str] = []
-    pulled(PIPELINE, watch=PullCallbacks(told=told.append))
+    pulled(PIPELINE, watch=PullCallbacks(message=told.append))
     assert told == [f"{PAINTER}/{UNET} arrived damaged: it comes again"]
     present = survey(PIPELINE)
     assert present.complete

@@ -54,17 +54,17 @@ merge = false
 def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A folder with a picture and its boxes; language models and judges are stand-ins."""
 
-    def chat_of(
+    def build_chat(
         spec: str, settings: object = None, *, role: str = "", overrides: object = None
     ) -> BaseChatModel:
         assert role in ("parser", "grader")
         return ReplyingChat(replies=[{}], model=spec)
 
-    def judge_of(spec: str, settings: object = None) -> SayingJudge:
+    def build_judge(spec: str, settings: object = None) -> SayingJudge:
         return SayingJudge(lambda fact, image: None, id=spec, fingerprint=spec)
 
-    monkeypatch.setattr(profiles, "chat_of", chat_of)
-    monkeypatch.setattr(profiles, "judge_of", judge_of)
+    monkeypatch.setattr(profiles, "build_chat", build_chat)
+    monkeypatch.setattr(profiles, "build_judge", build_judge)
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (40, 30), (9, 9, 9)).save("photo.png")
     Path("boxes.json").write_text(json.dumps(BOXES), encoding="utf-8")

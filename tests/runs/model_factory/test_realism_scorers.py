@@ -21,7 +21,7 @@ from scenewright.runs.model_factory.local_models import (
     cached_detector_of,
     realism_judge_of,
 )
-from scenewright.runs.model_factory.profiles import build_run_models, judge_of, panel_of
+from scenewright.runs.model_factory.profiles import build_judge, build_panel, build_run_models
 from scenewright.runs.model_factory.realism_scorers import KINDS, scorer_of
 from scenewright.tools.vision.detection.boxes import CachedDetector
 from scenewright.tools.vision.realism.olip_judge import OlipScorer
@@ -83,7 +83,7 @@ def test_what_is_not_here_is_told() -> None:
     with pytest.raises(RealismError, match="nobody/nothing"):
         scorer_of("olip:nobody/nothing")
     with pytest.raises(JudgeError, match="olip:miniature/olip-z: the miniature's olip-z is not in"):
-        judge_of("olip:miniature/olip-z")
+        build_judge("olip:miniature/olip-z")
 
 
 def test_language_models_and_judges_score_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,9 +111,9 @@ def test_a_judge_needs_a_detector(weights: Path) -> None:
         realism_judge_of(f"olip:{weights / 'olip' / 'olip-a'}")
     with pytest.raises(JudgeError, match="is not a detector"):
         realism_judge_of("olip:miniature/olip-a", "yolo:x")
-    judge = judge_of("olip:miniature/olip-a")
-    assert judge is judge_of("olip:miniature/olip-a", detector="miniature")
-    assert judge.fingerprint != judge_of("olip:miniature/olip-b").fingerprint
+    judge = build_judge("olip:miniature/olip-a")
+    assert judge is build_judge("olip:miniature/olip-a", detector="miniature")
+    assert judge.fingerprint != build_judge("olip:miniature/olip-b").fingerprint
     kept = cached_detector_of("miniature")
     assert isinstance(kept, CachedDetector)
     assert kept is cached_detector_of("miniature")
@@ -124,7 +124,7 @@ async def test_the_judge_looks_for_real() -> None:
     from scenewright.miniature.painter import paint
 
     scene = SceneGraph(objects=(SceneObject(id="car.1", name="car"),))
-    (judge,) = await panel_of(("olip:miniature/olip-a",))
+    (judge,) = await build_panel(("olip:miniature/olip-a",))
     painting = paint(scene, 3)
     answers = await judge.answer(painting.image, realism_facts_of(scene))
     assert [answer.method for answer in answers] == ["regression"] * 2

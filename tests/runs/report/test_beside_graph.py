@@ -18,7 +18,7 @@ from scenewright.core.intent import Count, Doubt, Exclusion, Global, Intent, Pas
 from scenewright.core.questions import QuestionForm
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import Composed, Judged
-from scenewright.graphs.run_status import RequestedScene
+from scenewright.graphs.record import RequestedScene
 from scenewright.runs.record import RunRecord, read_run, record_of
 from scenewright.runs.report.content import page_content, title_parts
 from scenewright.runs.report.render import render_run

@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from scenewright.graphs.eventlog import LogError
+from scenewright.graphs.errors import LogError
 from scenewright.runs.folder import RunError
 from scenewright.service.app import create_app
 from scenewright.service.core import storage as module

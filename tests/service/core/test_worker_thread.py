@@ -11,7 +11,7 @@ import pytest
 from scenewright.core.formats import load_scene
 from scenewright.service.core.errors import Busy
 from scenewright.service.core.worker_thread import (
-    LARGE,
+    LARGE_SCENE_ITEMS,
     WAITING,
     WorkerThread,
     size_of,
@@ -50,27 +50,28 @@ async def test_small_scenes_do_not_wait_and_too_many_large_ones_are_told(
             at_work -= 1
         return number
 
-    large = [asyncio.create_task(aside.compute(LARGE + 1, slow, at)) for at in range(WAITING)]
+    size = LARGE_SCENE_ITEMS + 1
+    large = [asyncio.create_task(aside.compute(size, slow, at)) for at in range(WAITING)]
     await asyncio.sleep(0)
-    assert await aside.compute(LARGE, lambda: "small") == "small"
+    assert await aside.compute(LARGE_SCENE_ITEMS, lambda: "small") == "small"
     with pytest.raises(Busy, match="large scenes are being worked out") as told:
-        await aside.compute(LARGE + 1, slow, -1)
+        await aside.compute(LARGE_SCENE_ITEMS + 1, slow, -1)
     assert told.value.headers["Retry-After"] == "5"
     # What was taken in already is never refused.
-    taken = asyncio.create_task(aside.submit(LARGE + 1, slow, WAITING))
+    taken = asyncio.create_task(aside.submit(LARGE_SCENE_ITEMS + 1, slow, WAITING))
     # Whoever goes away while waiting makes room.
     large.pop().cancel()
     await asyncio.sleep(0)
     go.set()
     assert await asyncio.gather(*large, taken) == [*range(WAITING - 1), WAITING]
     assert most == 1
-    assert await aside.compute(LARGE + 1, slow, 7) == 7
+    assert await aside.compute(LARGE_SCENE_ITEMS + 1, slow, 7) == 7
 
 
 async def test_errors_reach_the_caller(aside: WorkerThread) -> None:
     def wrong() -> None:
         raise ValueError("of the computation")
 
-    for size in (1, LARGE + 1):
+    for size in (1, LARGE_SCENE_ITEMS + 1):
         with pytest.raises(ValueError, match="of the computation"):
             await aside.compute(size, wrong)

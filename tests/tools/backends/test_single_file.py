@@ -23,7 +23,7 @@ from scenewright.config.profiles import BackendSpec, Profile
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError
 from scenewright.providers.hub.architectures import Architecture, read_architectures
-from scenewright.providers.hub.cache import demand_models
+from scenewright.providers.hub.cache import require_models
 from scenewright.providers.hub.needs import needs_of_spec
 from scenewright.providers.hub.single_file import LAYOUTS, Stored, read_header
 from scenewright.runs.readiness import memory_needed
@@ -285,7 +285,7 @@ def test_what_a_denoiser_lacks_is_told_with_the_command_that_gets_it(
         {"name": "diffusers:mine", "judges": ["replay:x"], "backend": f"diffusers:{file}"}
     )
     with pytest.raises(BackendError, match=f"models pull diffusers:{file}"):
-        demand_models(profile, judges=False, report_judges=False)
+        require_models(profile, judges=False, report_judges=False)
     assert memory_needed(profile, 2**34) is None
 
 
@@ -356,7 +356,7 @@ def test_files_of_other_kinds_are_named(tmp_path: Path) -> None:
     assert "is a pickle, and reading one runs whatever code" in of("a.ckpt", b"PK\x03\x04rest")
     spec = {"name": "x", "judges": ["replay:x"], "backend": f"diffusers:{tmp_path}/a.ckpt"}
     with pytest.raises(BackendError, match="is a pickle"):
-        demand_models(Profile.model_validate(spec), judges=False, report_judges=False)
+        require_models(Profile.model_validate(spec), judges=False, report_judges=False)
     assert "convert it with torch.load(FILE, weights_only=True)" in of("b.pt", b"\x80\x02}q")
     assert "is a pickle" in of("renamed.safetensors", b"PK\x03\x04" + b"0" * 90)
     assert "is a GGUF file" in of("c.gguf", b"GGUF\x03\x00\x00\x00")

@@ -44,7 +44,7 @@ from scenewright.agents.judges.decisions.reading import (
     weighed,
 )
 from scenewright.agents.judges.pictures import PreparedImage, image_tokens, prepare, text_tokens
-from scenewright.agents.judges.reading import FactReading, shown
+from scenewright.agents.judges.reading import FactReading, quote
 from scenewright.config.accounts import DECISION_KIND, NO_KEY, OWN_HOSTS, missing_key
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import JudgeError
@@ -86,7 +86,7 @@ class OpenAIDecisions:
         body = parse_json(reply.text)
         answers = _at(body, "answers")
         if not isinstance(answers, list):
-            raise MalformedReply(f"no list of answers: {shown(reply.text)}")
+            raise MalformedReply(f"no list of answers: {quote(reply.text)}")
         details = ("usage", "input_tokens_details")
         usage = Usage(
             _count(body, "usage", "input_tokens"),
@@ -138,7 +138,7 @@ class GeminiDecisions:
         )
         blocked = _at(body, "prompt_feedback", "block_reason")
         if blocked:
-            raise UnusableReply(f"refused: {shown(blocked)}", usage, retry=False)
+            raise UnusableReply(f"refused: {quote(blocked)}", usage, retry=False)
         return _reading(body, read_named(questions, _answers_of(body, reply)), usage, reply)
 
 
@@ -236,7 +236,7 @@ def _answers_of(body: object, reply: RawReply) -> Sequence[tuple[str, object]]:
     """Return the answers of a map; a repeated name stands for several answers."""
     answers = _at(body, "answers")
     if not isinstance(answers, JsonObject):
-        raise MalformedReply(f"no answers: {shown(reply.text)}")
+        raise MalformedReply(f"no answers: {quote(reply.text)}")
     return answers.pairs
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scenewright.agents.judges.decisions.asking import DecisionSheet, Kind, Question
-from scenewright.agents.judges.reading import MIN_MASS, FactReading, of_shares, off_labels, shown
+from scenewright.agents.judges.reading import MIN_MASS, FactReading, of_shares, off_labels, quote
 from scenewright.core.facts import Fact
 from scenewright.providers.clients.base import MalformedReply
 from scenewright.providers.retry import UnusableReply
@@ -71,7 +71,7 @@ def parse_json(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=JsonObject)
     except (ValueError, RecursionError) as error:
-        raise MalformedReply(f"no JSON: {shown(text)}") from error
+        raise MalformedReply(f"no JSON: {quote(text)}") from error
 
 
 _KINDS: Mapping[object, Kind] = {
@@ -103,7 +103,7 @@ def read_named(
     """Return the answers of a wire that names them."""
     known = {question.name for question in questions}
     unknown = [
-        "one without a name" if name is None else shown(name)
+        "one without a name" if name is None else quote(name)
         for name, _ in answers
         if name not in known
     ]
@@ -142,13 +142,13 @@ def _shares(question: Question, answer: object) -> tuple[float, ...]:
     names another option than its likeliest one contradicts itself. Raises ``ValueError``.
     """
     if not isinstance(answer, Mapping):
-        raise ValueError(f"answered {shown(answer)}")
+        raise ValueError(f"answered {quote(answer)}")
     said = answer.get("type")
     if said is None:
         said = next((one for one in _KINDS if one in answer), None)
     kind = _KINDS.get(said) if isinstance(said, str) else None
     if kind is None:
-        raise ValueError(f"gave an answer of type {shown(said)}")
+        raise ValueError(f"gave an answer of type {quote(said)}")
     if kind != question.kind:
         raise ValueError(f"answered a {kind} where a {question.kind} was asked")
     if kind == "yes_no":
@@ -160,23 +160,23 @@ def _shares(question: Question, answer: object) -> tuple[float, ...]:
         # A list names levels by whole numbers; of a choice a number is another value.
         option = str(value) if kind == "score" and type(value) is int else value
         if not isinstance(option, str) or option not in values:
-            raise ValueError(f"gave a probability to {shown(option)}: not one of the options")
+            raise ValueError(f"gave a probability to {quote(option)}: not one of the options")
         if option in known:
-            raise ValueError(f"gave two probabilities to {shown(option)}")
+            raise ValueError(f"gave two probabilities to {quote(option)}")
         known[option] = _probability(share)
     missing = [value for value in values if value not in known]
     if missing:
-        raise ValueError(f"gave no probability to {shown(missing[0])}")
+        raise ValueError(f"gave no probability to {quote(missing[0])}")
     total = math.fsum(known.values())
     if abs(total - 1.0) > TWO_DIGITS * len(values) + 1e-9:
         raise ValueError(f"gave probabilities that add up to {total:g}")
     choice = answer.get("choice") if kind == "choice" else None
     if choice is not None:
         if not isinstance(choice, str) or choice not in values:
-            raise ValueError(f"answered {shown(choice)}: not one of the options")
+            raise ValueError(f"answered {quote(choice)}: not one of the options")
         likeliest = max(known, key=known.__getitem__)
         if known[choice] < known[likeliest] - 2 * TWO_DIGITS - 1e-9:
-            raise ValueError(f"answered {shown(choice)}, but gave {shown(likeliest)} more")
+            raise ValueError(f"answered {quote(choice)}, but gave {quote(likeliest)} more")
     return tuple(known[value] / total for value in values)
 
 
@@ -186,14 +186,14 @@ def _listed(given: object) -> Sequence[tuple[object, object]]:
         return given.pairs
     if isinstance(given, list) and all(isinstance(one, Mapping) for one in given):
         return [(one.get("value"), one.get("probability")) for one in given]
-    raise ValueError(f"gave as probabilities {shown(given)}")
+    raise ValueError(f"gave as probabilities {quote(given)}")
 
 
 def _probability(given: object) -> float:
     number = isinstance(given, int | float) and not isinstance(given, bool)
     if number and 0.0 <= given <= 1.0:  # type: ignore[operator]
         return float(given)  # type: ignore[arg-type]
-    raise ValueError(f"gave the probability {shown(given)}: none from 0 to 1")
+    raise ValueError(f"gave the probability {quote(given)}: none from 0 to 1")
 
 
 def weighed(decided: Decided, mass: object) -> Decided:

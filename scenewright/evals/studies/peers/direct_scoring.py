@@ -40,7 +40,7 @@ from scenewright.evals.metrics.base import MetricError, Sample, switch
 from scenewright.evals.studies.peers.panel_metric import MetricJudges, PanelMetric, metric_judges_of
 from scenewright.prompts import Prompt, load_prompt
 from scenewright.providers.usage import metered
-from scenewright.runs.model_factory.profiles import chat_of, judge_of
+from scenewright.runs.model_factory.profiles import build_chat, build_judge
 
 HIGHEST = 10
 MARKS = tuple(str(mark) for mark in range(HIGHEST + 1))
@@ -241,12 +241,12 @@ def rater_of(spec: str, settings: Settings) -> Judge:
     """Return the rater of the name ``ACCOUNT:MODEL``.
 
     That is a language model where the account's provider has them, else a judge. Raises
-    ``SettingsError`` and ``JudgeError`` as ``judge_of``.
+    ``SettingsError`` and ``JudgeError`` as ``build_judge``.
     """
     kind, model = split_judge(spec)
     if kind in (*JUDGE_KINDS, DECISION_KIND):
-        return OptionRater(judge_of(spec, settings))
-    chat = chat_of(spec, settings, role="grader")
+        return OptionRater(build_judge(spec, settings))
+    chat = build_chat(spec, settings, role="grader")
     if kind in CHAT_KINDS:
         return ChatRater(chat)
     account = settings.account(kind)

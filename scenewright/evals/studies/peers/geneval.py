@@ -54,7 +54,7 @@ from scenewright.evals.studies.peers.geneval_rules import (
 )
 from scenewright.evals.studies.peers.panel_metric import MetricJudges, PanelMetric, metric_judges_of
 from scenewright.runs.model_factory.local_models import DetectorSettings, cached_detector_of
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 from scenewright.tools.vision.detection.boxes import unknown_labels
 from scenewright.tools.vision.extraction.judged_parser import ExtractionPanel
 from scenewright.tools.vision.extraction.judged_readers import JudgedAttributes
@@ -183,7 +183,7 @@ def colors_of(spec: str, palette: Sequence[str], settings: Settings) -> ColorRea
         return ClipColors(encoder_of("geneval", model, {}), tuple(palette))
 
     try:
-        judge = judge_of(model, settings)
+        judge = build_judge(model, settings)
     except (JudgeError, SettingsError) as error:
         raise MetricError(f"colors: {error}") from error
     # The release takes the likeliest colour, however likely.

@@ -41,7 +41,7 @@ from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow
 from scenewright.graphs.limits import expected_of
 from scenewright.providers import AnswerStore
 from scenewright.providers.usage import ExpectedUsage
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 
 UNLABELLED = ("mean", "median", "trimmed", "majority", "dawid_skene")
 """Aggregators that need nothing but the answers to one picture."""
@@ -240,8 +240,9 @@ def metric_judges_of(
 ) -> MetricJudges:
     """Return the judges that a metric's options name, else the profile's report judges.
 
-    ``made_by`` makes a judge by its name (default: ``profiles.judge_of``). Raises ``MetricError``
-    for a wrong option, if a judge is not there, and for a profile with judges for its loop alone.
+    ``made_by`` makes a judge by its name (default: ``profiles.build_judge``). Raises
+    ``MetricError`` for a wrong option, if a judge is not there, and for a profile with judges for
+    its loop alone.
     """
     here = settings or load_settings()
     if judges is not None and profile is not None:
@@ -262,7 +263,7 @@ def metric_judges_of(
                     "must not report its pictures: name judges in the metric's options, or set "
                     "self_report in the profile"
                 )
-        make = made_by or judge_of
+        make = made_by or build_judge
         made = tuple(make(spec, here) for spec in specs)
     except (SettingsError, JudgeError) as error:
         raise MetricError(f"{name}: {error}") from error

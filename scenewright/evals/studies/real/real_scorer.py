@@ -79,7 +79,7 @@ from scenewright.graphs.limits import expected_of
 from scenewright.providers import AnswerStore
 from scenewright.providers.sdk_clients import paid_by
 from scenewright.providers.usage import ExpectedUsage
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 
 PARQUET = ".parquet"
 Score = float | None
@@ -754,11 +754,11 @@ def _metric_judges(
     try:
         if judges is not None:
             specs = names_in("judges", judges, "use ACCOUNT:MODEL, or a list of such")
-            return tuple(judge_of(spec, settings) for spec in specs), None
+            return tuple(build_judge(spec, settings) for spec in specs), None
         name = settings.profile if profile is None else text("profile", profile)
         chosen = find_profile(name, settings)
         known = settings_with(chosen, settings)
-        found = tuple(judge_of(spec, known) for spec in chosen.judges)
+        found = tuple(build_judge(spec, known) for spec in chosen.judges)
         return found, Panel.of(chosen, found)
     except (SettingsError, JudgeError, CalibrationError) as error:
         raise MetricError(f"real: {error}") from error

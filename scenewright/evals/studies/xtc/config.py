@@ -46,9 +46,9 @@ from scenewright.evals.studies.xtc.models import (
     vocabulary_of,
 )
 from scenewright.evals.studies.xtc.scores import COMPARED, THRESHOLD
-from scenewright.providers.hub.cache import demand_models
+from scenewright.providers.hub.cache import require_models
 from scenewright.runs.model_factory.extractors import ExtractorSpec, extractor_of
-from scenewright.runs.model_factory.profiles import backend_of, chat_of, composer_of, judge_of
+from scenewright.runs.model_factory.profiles import backend_of, build_chat, build_judge, composer_of
 
 UNDERSTANDERS = "judge:KIND:MODEL or chat:ACCOUNT:MODEL"
 """How an understander is named."""
@@ -275,7 +275,7 @@ def composer_for(config: XtcConfig, settings: Settings) -> Composer:
     if config.prompt == RULES:
         return SentenceComposer()
 
-    return LanguageComposer(chat_of(config.prompt, settings, role="composer"), stages=True)
+    return LanguageComposer(build_chat(config.prompt, settings, role="composer"), stages=True)
 
 
 def understander_of(
@@ -290,10 +290,10 @@ def understander_of(
     if kind == "judge":
         words = vocabulary_of(config.vocabulary, scenes)
         predicates = _predicates(config, words, own)
-        return JudgeUnderstander(judge_of(name, settings), words, predicates)
+        return JudgeUnderstander(build_judge(name, settings), words, predicates)
 
     account, model = split_judge(name)
-    chat = chat_of(name, settings, role="grader")
+    chat = build_chat(name, settings, role="grader")
     if account in CHAT_KINDS:
         return ChatUnderstander(chat)
     about = settings.account(account)
@@ -333,7 +333,7 @@ def _model(
     if spec.condition is not None:
         changes = CONDITIONS[spec.condition].profile
         profile = changed_profile(profile, changes, settings)
-    demand_models(profile, judges=False, report_judges=False)
+    require_models(profile, judges=False, report_judges=False)
     return Paired(
         name,
         backend_of(profile.backend, settings),

@@ -76,7 +76,7 @@ from scenewright.evals.studies.xtc.models import expected_call
 from scenewright.evals.studies.xtc.questions import spoken_label
 from scenewright.prompts import load_prompt
 from scenewright.providers.usage import ExpectedUsage, Usage
-from scenewright.runs.model_factory.profiles import chat_of
+from scenewright.runs.model_factory.profiles import build_chat
 
 Pooling = Literal["mean", "median"]
 """How the scores of a panel become one."""
@@ -658,4 +658,4 @@ def _chat_grader(spec: str, settings: Settings | None) -> ChatGrader:
             f"no grader {spec!r}: name a language model of an account as account:model, or take "
             f"{', '.join(_SIMILARITIES[:3])}, {SENTENCES}:MODEL or mean(ONE, OTHER)"
         )
-    return ChatGrader(chat_of(spec, settings, role="grader"))
+    return ChatGrader(build_chat(spec, settings, role="grader"))

@@ -20,7 +20,8 @@ from scenewright.core.images import ImageError, ImageStore
 from scenewright.core.ports.backend import BackendFeatures
 from scenewright.core.validation import is_given
 from scenewright.core.version import VERSION
-from scenewright.graphs.eventlog import LogError, read_events
+from scenewright.graphs.errors import LogError
+from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Generated
 from scenewright.runs.folder import EVENTS, IMAGES, MANIFEST
 from scenewright.runs.result import RunResult

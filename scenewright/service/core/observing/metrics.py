@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from scenewright.core.version import VERSION
 from scenewright.graphs.events import Answered, Event, Generated
-from scenewright.graphs.run_status import totals_of
+from scenewright.graphs.record import totals_of
 from scenewright.service.core.schemas import Status
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -33,7 +33,7 @@ from scenewright.graphs.events import (
     RunStarted,
     ToolCalled,
 )
-from scenewright.graphs.run_status import totals_of
+from scenewright.graphs.record import totals_of
 from scenewright.service.core.schemas import Status
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.store import Run

@@ -28,8 +28,8 @@ from scenewright.core.ports.judge import JudgeError
 from scenewright.providers.clients.systemone import SystemOneClient
 from scenewright.providers.hub.needs import needs_of_spec
 from scenewright.providers.usage import PriceTable, Usage
-from scenewright.runs.coverage import _of_judge
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.known_words import words_of_judge
+from scenewright.runs.model_factory.profiles import build_judge
 
 HOSTED = sorted(set(DECISION_HOSTS) - set(OWN_HOSTS))
 
@@ -53,9 +53,9 @@ def test_a_provider_asks_for_its_key(name: str, monkeypatch: pytest.MonkeyPatch)
     (variable,) = DECISION_HOSTS[name]
     monkeypatch.setenv("CLOUDFLARE_ACCOUNT_ID", "me")
     with pytest.raises(JudgeError, match=f"{name}:m needs a key: set {variable}"):
-        judge_of(f"decision:{name}/m", Settings())
+        build_judge(f"decision:{name}/m", Settings())
     monkeypatch.setenv(variable, "sk-0123456789")
-    judge = judge_of(f"decision:{name}/m", Settings())
+    judge = build_judge(f"decision:{name}/m", Settings())
     assert isinstance(judge, DecisionJudge)
     assert judge.id == f"decision:{name}/m"
     assert judge.caps.probability == "decision"
@@ -63,7 +63,9 @@ def test_a_provider_asks_for_its_key(name: str, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("name", sorted(set(OWN_HOSTS) - {"systemone"}))
 def test_a_server_of_one_s_own_needs_no_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert judge_of(f"decision:{name}/some/model", Settings()).id == f"decision:{name}/some/model"
+    assert (
+        build_judge(f"decision:{name}/some/model", Settings()).id == f"decision:{name}/some/model"
+    )
     for variable in OWN_HOSTS[name]:
         assert DECISION_ACCOUNTS[name].key() == NO_KEY
         monkeypatch.setenv(variable, "sk-0123456789")
@@ -75,7 +77,7 @@ def test_a_server_that_serves_both_is_one_account() -> None:
         provider="openai", base_url="http://127.0.0.1:1/v1", key_variable="", host="vllm",
         decisions={"m": {"max_side": 512}}, host_settings={"encoding": "base64"},
     )  # fmt: skip
-    judge = judge_of("decision:box/m", Settings(accounts={"box": both}))
+    judge = build_judge("decision:box/m", Settings(accounts={"box": both}))
     assert isinstance(judge, DecisionJudge)
     assert judge.caps.max_side == 512
     client, form = judge._client, judge._form
@@ -103,29 +105,29 @@ def test_an_account_that_cannot_be_says_why(fields: dict[str, Any], message: str
 def test_a_setting_of_a_host_that_cannot_be_says_why() -> None:
     wrong = account(provider="vllm", host_settings={"pictures": "mail"})
     with pytest.raises(JudgeError, match="host vllm cannot be used so: pictures"):
-        judge_of("decision:mine/m", Settings(accounts={"mine": wrong}))
+        build_judge("decision:mine/m", Settings(accounts={"mine": wrong}))
 
 
 def test_a_host_chats_with_nobody() -> None:
     with pytest.raises(JudgeError, match=r"name one decision:vllm/m, or give its chat models"):
         caps_of("vllm", "m")
     with pytest.raises(JudgeError, match="decision models here"):
-        judge_of("vllm:m", Settings())
+        build_judge("vllm:m", Settings())
 
 
 def test_a_model_here_is_one_by_its_name_too() -> None:
-    judge = judge_of("decision:local/miniature/judge-a")
+    judge = build_judge("decision:local/miniature/judge-a")
     assert isinstance(judge, LocalDecisionJudge)
-    assert judge is judge_of("decision:local/miniature/judge-a")
-    assert judge is not judge_of("local:miniature/judge-a")
-    words = _of_judge("decision:local/miniature/judge-a")
+    assert judge is build_judge("decision:local/miniature/judge-a")
+    assert judge is not build_judge("local:miniature/judge-a")
+    words = words_of_judge("decision:local/miniature/judge-a")
     assert words is not None
     assert words == judge.caps.vocabulary
     (need,) = needs_of_spec("decision:local/Qwen/Qwen3-VL-2B-Instruct")
     assert need.repository == "Qwen/Qwen3-VL-2B-Instruct"
     assert needs_of_spec("decision:openrouter/openai/gpt-6-luna-decisions") == ()
     with pytest.raises(JudgeError, match="no model folder"):
-        judge_of("decision:local/./nowhere")
+        build_judge("decision:local/./nowhere")
 
 
 @pytest.mark.parametrize(

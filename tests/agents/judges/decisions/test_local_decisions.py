@@ -246,7 +246,7 @@ def test_it_is_loaded_as_the_settings_say(folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(loading, "is_bitsandbytes_available", lambda: True)
     spec = f"decision:local/{folder}"
     plain, four = (
-        profiles.judge_of(spec, Settings(local_judges=LocalJudgeSpec(quantization=how)))
+        profiles.build_judge(spec, Settings(local_judges=LocalJudgeSpec(quantization=how)))
         for how in ("none", "4bit")
     )
     assert isinstance(four, LocalDecisionJudge)

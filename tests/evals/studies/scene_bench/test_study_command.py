@@ -42,7 +42,7 @@ def test_the_plan_says_what_it_will_take_and_draws_nothing(tmp_path: Path) -> No
     ("arguments", "said"),
     [
         (["nothing"], "unknown study 'nothing': use one of tables23"),
-        (["feedback", "--seeds", "a"], "--seeds is 'a': write numbers, as in 0,1,2"),
+        (["feedback", "--seeds", "a"], "--seeds is 'a': write whole numbers from 0, such as 0,1,2"),
         (["feedback", "--seeds", "1,1"], "each once"),
         (["feedback", "--dataset", "imagenet"], "unknown set 'imagenet'"),
         (["feedback", "--profile", "none"], "'none'"),

@@ -22,7 +22,7 @@ from scenewright.service.core.schemas import EditRequest
 from scenewright.service.core.service import Service, remove
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.store import Run
-from scenewright.service.web.run_page import seen
+from scenewright.service.web.run_page import with_record
 from tests.service.core.artifacts.places import KINDS, lost, machine, place
 from tests.service.working import Studio, begin, still, twice, until
 
@@ -113,7 +113,7 @@ async def test_a_run_is_begun_ended_and_read_on_three_machines(url: str, tmp_pat
         image = found.rounds[0].image
         assert (await service.artifacts.image(run.id, image)).is_file()
         assert not (await service.artifacts.image(run.id, "0" * 64)).exists()
-        view, events = await seen(service, done, lambda view, events: (view, events))
+        view, events = await with_record(service, done, lambda view, events: (view, events))
         assert events == len(heard)
         assert all(view.image_path(r.image) is not None for r in found.rounds)
         # It is shown here, and driven nowhere.

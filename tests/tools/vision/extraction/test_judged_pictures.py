@@ -17,7 +17,7 @@ from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.judge_questions import know
 from scenewright.miniature.truth import Truth
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES, can_hold
-from scenewright.runs.model_factory.profiles import judge_of
+from scenewright.runs.model_factory.profiles import build_judge
 from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser, Vocabulary
 
 WORDS = Vocabulary(
@@ -199,7 +199,7 @@ async def test_who_knows_the_truth_gives_the_painted_graph() -> None:
 
 @pytest.mark.slow
 def test_the_miniatures_judges_read_paintings_that_no_training_saw() -> None:
-    judges = [judge_of(f"local:miniature/judge-{letter}") for letter in "ab"]
+    judges = [build_judge(f"local:miniature/judge-{letter}") for letter in "ab"]
     parser = JudgedPictureParser(judges, WORDS)
     things = right = said = held = 0
     for at in range(10):

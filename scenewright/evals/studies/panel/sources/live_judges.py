@@ -49,12 +49,12 @@ async def judges_of(specs: Sequence[str], settings: Settings) -> tuple[Judge, ..
     """Return the judges of ``specs``.
 
     Raises ``PanelStudyError`` where one cannot be asked in words or two are one model, and
-    ``JudgeError`` and ``SettingsError`` as ``profiles.panel_of``.
+    ``JudgeError`` and ``SettingsError`` as ``profiles.build_panel``.
     """
     from scenewright.agents.panel.independence import check_independence
-    from scenewright.runs.model_factory.profiles import panel_of
+    from scenewright.runs.model_factory.profiles import build_panel
 
-    judges = await panel_of(specs, settings=settings)
+    judges = await build_panel(specs, settings=settings)
     for judge in judges:
         if judge.caps.kinds is not None:
             raise PanelStudyError(

@@ -78,7 +78,7 @@ async def load_evaluation(
     """Return the evaluation in ``folder``.
 
     Raises ``EvalError`` where there is none and ``PanelStudyError`` where no picture was judged,
-    and for ratings that do not fit; with ``ask_again`` also what ``profiles.panel_of`` raises.
+    and for ratings that do not fit; with ``ask_again`` also what ``profiles.build_panel`` raises.
     """
     results = Results(folder)
     found = read_evaluation(results, model)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from langgraph.runtime import Runtime
@@ -34,24 +34,20 @@ from scenewright.core.ports.backend import GenerationRequest
 from scenewright.graphs.drawing import (
     compose,
     draw_all,
+    emit_generated,
     request_of,
-    tell_drawn,
     within_mask_of_run,
 )
-from scenewright.graphs.events import (
-    Composed,
-    Event,
-    Generated,
-    Place,
-    Proposal,
-    Proposed,
-    Selected,
-)
+from scenewright.graphs.events import Composed, Generated, Place, Proposal, Proposed, Selected
 from scenewright.graphs.initial_image import within_mask
+from scenewright.graphs.judging import QuickJudgement, costs_of, judge_once
 from scenewright.graphs.limits import Amount, Prices
-from scenewright.graphs.run_status import totals_of
-from scenewright.graphs.state import RefineContext, emit, improves, round_seed
-from scenewright.graphs.strategies.base import GenerationOverrides, RepairPlan, RoundContext
+from scenewright.graphs.nodes.plan import load_plan
+from scenewright.graphs.nodes.step import LoopStep
+from scenewright.graphs.record import Candidate, image_key, improves, prompt_key, totals_of
+from scenewright.graphs.round_context import make_round_context
+from scenewright.graphs.state import RefineContext, emit, round_seed
+from scenewright.graphs.strategies.base import GenerationOverrides, RoundContext
 from scenewright.graphs.strategies.places import regions_by_object, states_of, touched
 from scenewright.graphs.strategies.tournament import (
     FIRST,
@@ -62,35 +58,33 @@ from scenewright.graphs.strategies.tournament import (
     reference_work,
     shown_in_crop,
 )
-from scenewright.graphs.verify import Glance, costs_of, glance
 
-SURE = math.log(9.0)
+CONFIDENT_LOG_ODDS = math.log(9.0)
 """Log-odds of having gained a fact and lost none from which a winner ends the heats of its place;
 what it did not gain is left for the next round."""
 
 
-async def choose_proposals(
-    repair_plan: RepairPlan,
-    round_context: RoundContext,
-    shown: str | None,
-    runtime: Runtime[RefineContext],
-) -> str:
-    """Return the candidate of the round: the best picture with the winning proposals pasted.
-
-    ``shown`` is the content hash of the picture of what is missing.
-    """
-    round, context = round_context.round, runtime.context
-    table = _Tournament(repair_plan, round_context, shown, runtime)
-    event = context.log.get(f"r{round}:selected", Selected)
-    if event is None:
-        event = await table.held()
-        emit(runtime, event)
-    image = await asyncio.to_thread(table.pasted, event.winners)
+async def tournament(step: LoopStep) -> None:
+    """Draw proposals for the places of the plan, and paste the winners into the best picture."""
+    round, context = step.round, step.context
+    round_context = make_round_context(step.scene, step.best(round - 1), round, context)
+    reference = step.record.image(round, "reference")
+    heats = _Heats(
+        load_plan(step.record, round).places,
+        round_context,
+        None if reference is None else reference.image,
+        step.runtime,
+    )
+    selected = step.record.get(f"r{round}:selected", Selected)
+    if selected is None:
+        selected = await heats.run_heats()
+        emit(step.runtime, selected)
+    image = await asyncio.to_thread(heats.pasted, selected.winners)
     _, changed = await asyncio.to_thread(within_mask_of_run, context.images.get(image), context)
     emit(
-        runtime,
+        step.runtime,
         Generated(
-            key=f"r{round}:candidate:generated",
+            key=image_key(round, "candidate"),
             at=context.log.now(),
             round=round,
             purpose="candidate",
@@ -101,7 +95,6 @@ async def choose_proposals(
             changed=changed,
         ),
     )
-    return image
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +108,17 @@ class _Draw:
     does: str
 
 
-class _Tournament:
+class _Heats:
     def __init__(
         self,
-        repair_plan: RepairPlan,
+        places: Sequence[Place],
         round_context: RoundContext,
         shown: str | None,
         runtime: Runtime[RefineContext],
     ) -> None:
-        self._places = repair_plan.places
-        self._situation = round_context
+        """``shown`` is the content hash of the picture of what is missing."""
+        self._places = places
+        self._round_context = round_context
         self._shown = shown
         self._runtime = runtime
         self._context = runtime.context
@@ -141,17 +135,17 @@ class _Tournament:
         self._known = regions_by_object(round_context, absent)
         self._strategy = Tournament()
 
-    async def held(self) -> Selected:
-        """Hold all heats, and return the choice."""
+    async def run_heats(self) -> Selected:
+        """Run all heats, and return the choice."""
         found: list[Proposal] = []
         heat, done = 1, 0
         most = self._context.options.proposals
         while done < most:
             wanted = min(FIRST if heat == 1 else most, most - done)
-            told = await self._heat(heat, done, wanted, found)
-            if not told:
+            proposals = await self._heat(heat, done, wanted, found)
+            if not proposals:
                 break
-            found += told
+            found += proposals
             heat, done = heat + 1, done + wanted
         winners = [
             best for at in range(len(self._places)) if (best := _best(found, at)) is not None
@@ -161,15 +155,15 @@ class _Tournament:
     async def _heat(
         self, heat: int, done: int, wanted: int, before: Sequence[Proposal]
     ) -> tuple[Proposal, ...]:
-        """Draw and judge ``wanted`` proposals of each place that has no sure winner.
+        """Draw and judge ``wanted`` proposals of each place that has no confident winner.
 
-        Fewer where the budget has no room; none if all are sure.
+        Fewer where the budget has no room; none if all have one.
         """
         key = f"r{self._round}:proposed:{heat}"
-        event = self._context.log.get(key, Proposed)
+        event = self._context.record.get(key, Proposed)
         if event is not None:
             return event.proposals
-        chosen = self._chosen(heat, done, wanted, before)
+        chosen = self._choose_draws(heat, done, wanted, before)
         if not chosen:
             return ()
         shown = await self._references(range(done, done + max(turn for _, turn in chosen) + 1))
@@ -178,14 +172,14 @@ class _Tournament:
         requests = {one.key: one.request for one in draws}
         stored = await draw_all(requests, self._round, "proposal", self._runtime)
         images = [
-            await tell_drawn(
+            await emit_generated(
                 one.key, one.request, stored[one.key], self._round, "proposal", self._runtime
             )
             for one in draws
         ]
-        seen = await asyncio.gather(
+        judgements = await asyncio.gather(
             *(
-                self._look(image, self._places[one.place].facts, one.key)
+                self._judge(image, self._places[one.place].facts, one.key)
                 for one, image in zip(draws, images, strict=True)
             )
         )
@@ -195,60 +189,97 @@ class _Tournament:
             round=self._round,
             heat=heat,
             proposals=tuple(
-                self._judged(one, heat, image, glanced)
-                for one, image, glanced in zip(draws, images, seen, strict=True)
+                self._proposal(one, heat, image, judgement)
+                for one, image, judgement in zip(draws, images, judgements, strict=True)
             ),
-            **costs_of(seen),
+            **costs_of(judgements),
         )
         emit(self._runtime, event)
         return event.proposals
 
-    def _chosen(
+    def _choose_draws(
         self, heat: int, done: int, wanted: int, before: Sequence[Proposal]
     ) -> list[tuple[int, int]]:
         """Return place and number in the heat of the proposals to draw, place by place."""
-        open_ones = [at for at in range(len(self._places)) if not self._sure(before, at)]
-        room = _Room.of(self._situation, self._context, heat)
+        open_ones = [
+            at for at in range(len(self._places)) if not self._has_confident_winner(before, at)
+        ]
+        remaining = self._remaining(heat)
         found: list[tuple[int, int]] = []
         # In turns, so that a budget that ends leaves no place without a proposal.
         for turn in range(wanted):
             number = done + turn
-            fresh = self._own_references and self._fresh(number)
-            if fresh and not room.take(reference_work(self._situation), 0):
+            fresh = self._needs_reference_per_proposal and self._fresh(number)
+            if fresh and not remaining.reserve(reference_work(self._round_context), 0):
                 break
             for at in open_ones:
-                work = proposal_work(self._places[at], number, self._situation)
+                work = proposal_work(self._places[at], number, self._round_context)
                 # A round that was begun draws one at least.
-                if room.take(work, self._situation.judges) or (heat == 1 and not found):
+                if remaining.reserve(work, self._round_context.judges) or (heat == 1 and not found):
                     found.append((at, turn))
         return sorted(found)
+
+    def _remaining(self, heat: int) -> RemainingBudget:
+        """Return the budget of ``heat``, whatever of it was drawn before the run was killed."""
+        context, budget, most = self._context, self._context.options.budget, math.inf
+        numbers = range(context.options.proposals)
+        # Images of this heat and of later ones.
+        later = {
+            image_key(self._round, "proposal", other, at, turn)
+            for other in range(heat, 3)
+            for at in range(len(self._places))
+            for turn in numbers
+        } | {
+            image_key(self._round, "reference", number)
+            for number in numbers
+            if heat == 1 or number >= FIRST
+        }
+        past = [event for event in context.record.events if event.key not in later]
+        spent = totals_of(past)
+        prices = Prices.of(context, self._round_context.scene, past)
+        tokens = spent["tokens_in"] + spent["tokens_out"]
+        left = Amount(
+            most if budget.usd is None else budget.usd - spent["usd"],
+            most if budget.tokens is None else budget.tokens - tokens,
+        )
+        calls = most
+        if budget.judge_calls is not None:
+            # The candidate is judged in at most two waves.
+            reserved = 2 * len(context.judges("loop"))
+            calls = budget.judge_calls - spent["judge_calls"] - reserved
+        return RemainingBudget(
+            work=most if budget.work is None else budget.work - spent["work"],
+            calls=calls,
+            images=most if budget.images is None else budget.images - spent["images"],
+            paid=left - prices.of_round(0, 1),
+            proposal=prices.of_proposal,
+        )
 
     def _fresh(self, number: int) -> bool:
         """Whether proposal ``number`` is drawn after a picture of what is missing of its own.
 
         The first that is drawn after one takes the round's.
         """
-        first = 0 if after_missing(self._situation, 0) else 1
-        return number > first and after_missing(self._situation, number)
+        first = 0 if after_missing(self._round_context, 0) else 1
+        return number > first and after_missing(self._round_context, number)
 
     @property
-    def _own_references(self) -> bool:
+    def _needs_reference_per_proposal(self) -> bool:
         """Whether every proposal of a place has a picture of what is missing of its own."""
         pasted = any(place.regions for place in self._places)
-        return pasted and self._shown is not None and pastes(self._situation.features)
+        return pasted and self._shown is not None and pastes(self._round_context.features)
 
     async def _references(self, numbers: Sequence[int]) -> dict[int, str | None]:
         """Return the picture of what is missing for each of these proposals, drawing those anew."""
         first = {number: self._shown for number in numbers}
-        prompt = self._context.log.get(f"r{self._round}:reference:composed", Composed)
-        if not self._own_references or prompt is None:
+        prompt = self._context.record.get(prompt_key(self._round, "reference"), Composed)
+        if not self._needs_reference_per_proposal or prompt is None:
             return first
         anew = [number for number in numbers if self._fresh(number)]
         wanted = {}
         for number in anew:
-            name = f"reference:{number}"
-            seed = round_seed(self._context.options.seed, self._round, name)
-            wanted[f"r{self._round}:{name}:generated"] = request_of(
+            seed = round_seed(self._context.options.seed, self._round, f"reference:{number}")
+            wanted[image_key(self._round, "reference", number)] = request_of(
                 self._context.options,
                 prompt.prompt,
                 self._round,
@@ -257,23 +288,23 @@ class _Tournament:
             )
         stored = await draw_all(wanted, self._round, "reference", self._runtime)
         images = [
-            await tell_drawn(key, one, stored[key], self._round, "reference", self._runtime)
+            await emit_generated(key, one, stored[key], self._round, "reference", self._runtime)
             for key, one in wanted.items()
         ]
         return first | dict(zip(anew, images, strict=True))
 
     async def _prompts(self, numbers: Sequence[int]) -> dict[int, str]:
         """Return the prompt of each place, by number: of what a crop shows, else of the scene."""
-        whole = self._situation.prompt
+        whole = self._round_context.prompt
         found = {}
         for at in numbers:
-            shown = shown_in_crop(self._places[at], self._situation)
+            shown = shown_in_crop(self._places[at], self._round_context)
             found[at] = whole
             if shown is not None:
                 part, places = shown
-                scene = self._situation.scene
+                scene = self._round_context.scene
                 found[at] = await compose(
-                    part, scene, self._round, "proposal", self._runtime, part=at, places=places
+                    part, scene, self._round, "proposal", self._runtime, (at,), places
                 )
         return found
 
@@ -286,23 +317,23 @@ class _Tournament:
         shown: Mapping[int, str | None],
         prompts: Mapping[int, str],
     ) -> _Draw:
-        name = f"proposal:{heat}:{at}:{turn}"
-        seed = round_seed(self._context.options.seed, self._round, name)
+        seed = round_seed(self._context.options.seed, self._round, f"proposal:{heat}:{at}:{turn}")
         number = done + turn
         changes, does = self._strategy.proposal(
-            self._situation, self._places[at], shown[number], number, seed
+            self._round_context, self._places[at], shown[number], number, seed
         )
-        changes = within_mask(changes, self._situation)
+        changes = within_mask(changes, self._round_context)
         request = request_of(self._context.options, prompts[at], self._round, "proposal", changes)
-        return _Draw(f"r{self._round}:{name}:generated", at, turn, request, does)
+        key = image_key(self._round, "proposal", heat, at, turn)
+        return _Draw(key, at, turn, request, does)
 
-    async def _look(self, image: str, ids: Sequence[str], key: str) -> Glance:
+    async def _judge(self, image: str, ids: Sequence[str], key: str) -> QuickJudgement:
         """Ask about the facts of ``ids``; all others keep their verdicts of the best picture.
 
         Facts about instances of one class count them, so that they are asked together.
         """
         counted = {fact.classes[0] for fact in self._stated if fact.counts}
-        mine = {
+        classes = {
             fact.classes[0]
             for fact in self._stated
             if fact.id in set(ids) and fact.classes and fact.kind != "relation"
@@ -310,19 +341,19 @@ class _Tournament:
         asked = {
             fact.id
             for fact in self._stated
-            if fact.kind != "relation" and fact.classes and fact.classes[0] in mine & counted
+            if fact.kind != "relation" and fact.classes and fact.classes[0] in classes & counted
         } | set(ids)
         carried = {name: v for name, v in self._before.items() if name not in asked}
-        origin = key.removesuffix(":generated")
-        return await glance(image, self._facts, origin, self._round, self._runtime, carried)
+        candidate, scope = Candidate(self._round, image), key.removesuffix(":generated")
+        return await judge_once(candidate, self._facts, scope, self._runtime, carried)
 
-    def _judged(self, one: _Draw, heat: int, image: str, seen: Glance) -> Proposal:
+    def _proposal(self, one: _Draw, heat: int, image: str, judgement: QuickJudgement) -> Proposal:
         place = self._places[one.place]
-        change = self._change([place], seen)
+        change = self._change([place], judgement)
         wins = bool(change.gained) and change.worth > 0
         if not place.regions:
             # All of it changes: the order of candidates decides.
-            wins = improves(seen.card, self._situation.card, self._facts)
+            wins = improves(judgement.card, self._round_context.card, self._facts)
         return Proposal(
             place=one.place,
             heat=heat,
@@ -337,13 +368,15 @@ class _Tournament:
             wins=wins,
         )
 
-    def _change(self, places: Sequence[Place], seen: Glance, apart: bool = False) -> Change:
+    def _change(
+        self, places: Sequence[Place], judgement: QuickJudgement, apart: bool = False
+    ) -> Change:
         """Return what a picture in which ``places`` were drawn anew gained and lost.
 
         ``apart``: facts that no place watches may be lost too.
         """
         by_id = {fact.id: fact for fact in self._facts}
-        after = assigned(self._stated, seen.card)
+        after = assigned(self._stated, judgement.card)
         there = {name for place in places for name in place.objects}
         beside = {name for place in places for name in self._touched(place)}
 
@@ -361,7 +394,7 @@ class _Tournament:
         evidence = {
             name: evidence_of(
                 by_id[verdict.fact_id],
-                seen.answers.get(verdict.fact_id, ()),
+                judgement.answers.get(verdict.fact_id, ()),
                 self._context.panel,
             )
             for name, verdict in after.items()
@@ -370,26 +403,27 @@ class _Tournament:
 
     def _touched(self, place: Place) -> set[str]:
         regions = [Region(*region) for region in place.regions]
-        names = [item.id for item in self._situation.scene.objects]
+        names = [item.id for item in self._round_context.scene.objects]
         return touched(names, regions, self._known)
 
-    def _sure(self, proposals: Sequence[Proposal], at: int) -> bool:
+    def _has_confident_winner(self, proposals: Sequence[Proposal], at: int) -> bool:
         best = _best(proposals, at)
-        return best is not None and best.log_odds >= SURE
+        return best is not None and best.log_odds >= CONFIDENT_LOG_ODDS
 
     async def _selected(self, winners: list[Proposal]) -> Selected:
-        glances: list[Glance] = []
-        gained, lost = _united(winners, "gained"), _united(winners, "lost")
+        judgements: list[QuickJudgement] = []
+        gained = union_of(one.gained for one in winners)
+        lost = union_of(one.lost for one in winners)
         # Where all of the picture changed, the order of candidates has decided.
         while winners and self._places[winners[0].place].regions:
             image = await asyncio.to_thread(self.pasted, winners)
             mine = [self._places[one.place] for one in winners]
             names = "+".join(f"{one.heat}:{one.place}:{one.number}" for one in winners)
-            seen = await self._look(
+            judgement = await self._judge(
                 image, [fact.id for fact in self._stated], f"r{self._round}:selected:{names}"
             )
-            glances.append(seen)
-            change = self._change(mine, seen, apart=True)
+            judgements.append(judgement)
+            change = self._change(mine, judgement, apart=True)
             gained, lost = change.gained, change.lost
             least = min(winners, key=lambda one: one.worth)
             if change.worth > 0 and change.worth >= sum(
@@ -397,18 +431,11 @@ class _Tournament:
             ):
                 break
             winners.remove(least)
-            gained, lost = _united(winners, "gained"), _united(winners, "lost")
-        spent = totals_of(
-            event
-            for event in self._context.log.events
-            if isinstance(event, Proposed | Generated) and event.round == self._round
-        )
-        drawn = [
-            event
-            for event in self._context.log.events
-            if isinstance(event, Generated) and event.round == self._round
-        ]
-        costs = costs_of(glances)
+            gained = union_of(one.gained for one in winners)
+            lost = union_of(one.lost for one in winners)
+        drawn = self._context.record.all(Generated, self._round)
+        spent = totals_of([*drawn, *self._context.record.all(Proposed, self._round)])
+        costs = costs_of(judgements)
         return Selected(
             key=f"r{self._round}:selected",
             at=self._context.log.now(),
@@ -423,12 +450,12 @@ class _Tournament:
 
     def pasted(self, winners: Sequence[Proposal]) -> str:
         """Return the content hash of the best picture with ``winners`` pasted."""
-        images = self._situation.images
+        images = self._round_context.images
         if not winners:
-            return self._situation.best
+            return self._round_context.best
         if len(winners) == 1:
             return winners[0].image
-        before = images.get(self._situation.best).convert("RGB")
+        before = images.get(self._round_context.best).convert("RGB")
         whole = before.copy()
         # The best one last: where two touch, it stays as it was judged.
         for one in sorted(winners, key=lambda one: one.worth):
@@ -452,13 +479,14 @@ def _best(proposals: Sequence[Proposal], at: int) -> Proposal | None:
     return max(mine, key=lambda one: one.worth, default=None)
 
 
-def _united(winners: Sequence[Proposal], name: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(found for one in winners for found in getattr(one, name)))
+def union_of(facts: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Return every id of ``facts`` once, in order."""
+    return tuple(dict.fromkeys(name for some in facts for name in some))
 
 
 @dataclass(slots=True)
-class _Room:
-    """What the budget still allows in a heat; infinite without a limit."""
+class RemainingBudget:
+    """Budget that is left in a heat; infinite without a limit."""
 
     work: float
     calls: float
@@ -466,34 +494,7 @@ class _Room:
     paid: Amount
     proposal: Amount
 
-    @classmethod
-    def of(cls, situation: RoundContext, context: RefineContext, heat: int) -> _Room:
-        """Return the room of ``heat``, whatever of it was drawn before the run was killed."""
-        budget = context.options.budget
-        past = [e for e in context.log.events if _heat_of(e, situation.round) < heat]
-        spent: Mapping[str, float] = totals_of(past)
-        prices = Prices.of(context, situation.scene, past)
-        left = Amount(
-            math.inf if budget.usd is None else budget.usd - spent["usd"],
-            math.inf
-            if budget.tokens is None
-            else budget.tokens - spent["tokens_in"] - spent["tokens_out"],
-        )
-        # The candidate is judged in at most two waves.
-        reserved = 2 * len(context.judges("loop"))
-        return cls(
-            work=math.inf if budget.work is None else budget.work - spent["work"],
-            calls=(
-                math.inf
-                if budget.judge_calls is None
-                else budget.judge_calls - spent["judge_calls"] - reserved
-            ),
-            images=math.inf if budget.images is None else budget.images - spent["images"],
-            paid=left - prices.of_round(0, 1),
-            proposal=prices.of_proposal,
-        )
-
-    def take(self, work: float, calls: int) -> bool:
+    def reserve(self, work: float, calls: int) -> bool:
         """Take the cost of one proposal, if there is room for it."""
         paid = self.paid - self.proposal
         if self.work < work or self.calls < calls or self.images < 1 or paid.overdrawn:
@@ -503,15 +504,3 @@ class _Room:
         self.calls -= calls
         self.images -= 1
         return True
-
-
-def _heat_of(event: Event, round: int) -> int:
-    """Return the heat of ``round`` that a picture was drawn in; 0 if it is of none."""
-    if not isinstance(event, Generated) or event.round != round:
-        return 0
-    number = event.key.split(":")
-    if event.purpose == "proposal":
-        return int(number[2])
-    if event.purpose == "reference" and len(number) == 4:
-        return 1 if int(number[2]) < FIRST else 2
-    return 0

@@ -1,0 +1,1 @@
+"""The nodes of the loop, one a file; ``graphs/refine.py`` joins them."""
