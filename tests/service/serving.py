@@ -49,7 +49,7 @@ async def serving(app: FastAPI) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         if hasattr(app.state, "service"):
-            app.state.service.live.close()
+            app.state.service.broadcaster.close()
         server.should_exit = True
         await task
         listening.close()

@@ -180,7 +180,7 @@ async def test_an_edit_from_another_door_leaves_the_run_as_it_is(tmp_path: Path)
             await at.service.edit(LOCAL, run, EditRequest(add="hat on dog"))
         # Another server may have let it in before it knew.
         given = {"key": "k", "note": "hello"}
-        await at.service.store.again(run, "local", given)
+        await at.service.store.requeue(run, "local", given)
         at.service.worker.wake()
         await until(lambda: paused(at, run))
         assert "cannot be edited" in str((await at.service.store.get(run)).error)

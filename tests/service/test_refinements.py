@@ -387,17 +387,17 @@ async def test_partial_images_are_wanted_only_while_somebody_follows(
         gate.let()
         await gate.waiting(2)
         following = asyncio.create_task(heard(client, run))
-        await listened(service.live, 2)
+        await listened(service.broadcaster, 2)
         gate.open()
         await following
         await waiting
     assert (wanted[0], set(wanted[1:])) == (False, {True})
 
 
-async def listened(live: EventBroadcaster, count: int = 1) -> None:
+async def listened(broadcaster: EventBroadcaster, count: int = 1) -> None:
     """Return once ``count`` clients listen."""
     async with asyncio.timeout(60):
-        while live.listeners < count:  # noqa: ASYNC110
+        while broadcaster.listeners < count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 

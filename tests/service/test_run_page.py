@@ -21,11 +21,11 @@ from scenewright.core.ports.backend import BackendError
 from scenewright.core.questions import facts_of
 from scenewright.miniature.world import JUDGE_VOCABULARY
 from scenewright.service.app import create_app
-from scenewright.service.core.aside import Aside
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.store import Run
+from scenewright.service.core.worker_thread import WorkerThread
 from scenewright.service.web import rendering, run_page
 from scenewright.service.web.compare import matched
 from scenewright.service.web.run_page import with_record
@@ -597,7 +597,7 @@ async def test_a_run_that_waits_shows_the_questions_that_it_will_ask(tmp_path: P
         return tmp_path
 
     settings = Settings()
-    aside = Aside()
+    aside = WorkerThread()
     service = SimpleNamespace(artifacts=SimpleNamespace(whole=whole), base=settings, aside=aside)
     view, events = await with_record(cast(Service, service), cast(Run, run), lambda *told: told)
     aside.close()

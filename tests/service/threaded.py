@@ -40,6 +40,6 @@ def threaded(app: FastAPI) -> Iterator[str]:
     finally:
         service = getattr(app.state, "service", None)
         if service is not None:
-            service.live.close()
+            service.broadcaster.close()
         server.should_exit = True
         thread.join(timeout=60)

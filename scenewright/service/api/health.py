@@ -64,7 +64,7 @@ async def metrics(
         active=service.worker.active,
         active_limit=service.settings.running if service.settings.work else 0,
         draining=service.worker.draining,
-        listeners=service.live.listeners,
-        dropped=service.live.dropped,
+        listeners=service.broadcaster.listeners,
+        dropped=service.broadcaster.dropped,
     )
     return Response(service.observing.metrics.text(moment), media_type=CONTENT_TYPE)

@@ -14,8 +14,8 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 
 from scenewright.service.api.common import HeadRoute
-from scenewright.service.core.aside import LARGE_SCENE_ITEMS
 from scenewright.service.core.service import Service
+from scenewright.service.core.worker_thread import LARGE_SCENE_ITEMS
 
 LARGE_BODY = 16 * 1024
 """Bytes beyond which a body is read aside: about what a large scene takes."""
@@ -48,7 +48,7 @@ class LargeBodyRoute(HeadRoute):
                 return field.validate(data, {}, loc=("body",))
 
             service: Service = request.app.state.service
-            found = await service.aside.compute(LARGE_SCENE_ITEMS + 1, read)
+            found = await service.worker_thread.compute(LARGE_SCENE_ITEMS + 1, read)
             if found is None:
                 # FastAPI says what is wrong with it.
                 return await handle(request)

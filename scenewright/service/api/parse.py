@@ -12,11 +12,11 @@ from scenewright.core.scene import SceneGraph
 from scenewright.runs.reading import ReadScene, preliminary
 from scenewright.service.api.common import Core
 from scenewright.service.api.large_bodies import LargeBodyRoute
-from scenewright.service.core.aside import LARGE_SCENE_ITEMS, size_of
 from scenewright.service.core.identity import Identity, allow
 from scenewright.service.core.requests import model_that_reads, named_profile
 from scenewright.service.core.schemas import ParseRequest, ParseResponse, RefinementRequest
 from scenewright.service.core.service import Service
+from scenewright.service.core.worker_thread import LARGE_SCENE_ITEMS, size_of
 
 router = APIRouter(prefix="/v1", tags=["scenes"], route_class=LargeBodyRoute)
 
@@ -35,7 +35,7 @@ async def parse(
     read = await parsed(asked, service, identity)
     size, write = size_of(read.scene), read.model_dump_json
     # Thousands of facts are written aside, too.
-    text = write() if size <= LARGE_SCENE_ITEMS else await service.aside.in_turn(size, write)
+    text = write() if size <= LARGE_SCENE_ITEMS else await service.worker_thread.submit(size, write)
     return Response(text, media_type="application/json")
 
 
@@ -46,9 +46,11 @@ async def parsed(asked: ParseRequest, service: Service, identity: Identity) -> P
         awaits = model_that_reads(_profile(asked.drawn_by, service), asked.reader)
     if awaits:
         # Who writes a sentence pays for none of its states.
-        found, problem = await service.aside.compute(0, preliminary, str(asked.text))
+        found, problem = await service.worker_thread.compute(0, preliminary, str(asked.text))
         if problem:
-            return await service.aside.compute(0, _told, SceneGraph(), asked, service, awaits)
+            return await service.worker_thread.compute(
+                0, _told, SceneGraph(), asked, service, awaits
+            )
         read = ReadScene(scene=found)
     else:
         # Without a profile the rules read.
@@ -65,7 +67,7 @@ async def parsed(asked: ParseRequest, service: Service, identity: Identity) -> P
     else:
         drawable = True
     # What was paid for is told, however many wait.
-    tell = service.aside.compute if read.reading is None else service.aside.in_turn
+    tell = service.worker_thread.compute if read.reading is None else service.worker_thread.submit
     return await tell(size_of(found), _told, found, asked, service, awaits, warned, drawable)
 
 

@@ -13,7 +13,6 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from scenewright.service.api.common import Core, Reader, Refiner, RunId
 from scenewright.service.api.large_bodies import LargeBodyRoute
-from scenewright.service.core.aside import LARGE_SCENE_ITEMS, size_of_request
 from scenewright.service.core.errors import ServiceError, Unprocessable, problem
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.schemas import (
@@ -27,6 +26,7 @@ from scenewright.service.core.schemas import (
 )
 from scenewright.service.core.service import Service, remove
 from scenewright.service.core.store import MAX_LISTED, Run, brief_of
+from scenewright.service.core.worker_thread import LARGE_SCENE_ITEMS, size_of_request
 
 router = APIRouter(prefix="/v1/refinements", tags=["refinements"], route_class=LargeBodyRoute)
 
@@ -196,5 +196,5 @@ async def _shown(
     found = await service.view(run)
     size = size_of_request(run.request)
     write = found.model_dump_json
-    text = write() if size <= LARGE_SCENE_ITEMS else await service.aside.in_turn(size, write)
+    text = write() if size <= LARGE_SCENE_ITEMS else await service.worker_thread.submit(size, write)
     return Response(text, status, dict(headers or {}), "application/json")

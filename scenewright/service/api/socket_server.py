@@ -134,7 +134,7 @@ class Server(GuestServer):
         """Let who listens go, then end as uvicorn does: the lifespan drains the worker."""
         service = getattr(self._app.state, "service", None)
         if service is not None:
-            service.live.close()
+            service.broadcaster.close()
         self._freezer.end()
         await super().shutdown(sockets)
 

@@ -78,12 +78,12 @@ class DriveResult:
 
 
 class Driver:
-    """Drives runs; what they do is told by ``live`` and kept in ``store``."""
+    """Drives runs; what they do is told by ``broadcaster`` and kept in ``store``."""
 
     def __init__(
         self,
         store: RunStore,
-        live: EventBroadcaster,
+        broadcaster: EventBroadcaster,
         folder: Callable[[str], Path],
         settings: Settings,
         models: Models | None = None,
@@ -102,7 +102,7 @@ class Driver:
         of an error the run's owner may read; ``note`` is told of errors of the database.
         """
         self._store = store
-        self._live = live
+        self._broadcaster = broadcaster
         self._folder = folder
         self._settings = settings
         self._models = models
@@ -114,17 +114,17 @@ class Driver:
         """Returns what of an error the run's owner may read."""
         self._note = note
 
-    async def drive(self, run: Run, wishes: RunControl) -> DriveResult:
-        """Drive ``run`` until it ends, pauses or is stopped by ``wishes``.
+    async def drive(self, run: Run, control: RunControl) -> DriveResult:
+        """Drive ``run`` until it ends, pauses or is stopped by ``control``.
 
         Cancelling the task stops it at once; what is done is kept.
         """
         profile = str(run.request.get("profile") or self._settings.profile)
         with self._observing.run(run, profile) as watch:
             try:
-                done = await self._drive(run, wishes, watch)
+                done = await self._drive(run, control, watch)
             except asyncio.CancelledError:
-                watch.status = "cancelled" if wishes.cancel else "queued"
+                watch.status = "cancelled" if control.cancel else "queued"
                 raise
             except RunBusy:
                 watch.status = "queued"
@@ -135,14 +135,14 @@ class Driver:
             watch.status = done.status
             return done
 
-    async def _drive(self, run: Run, wishes: RunControl, watch: RunObserver) -> DriveResult:
+    async def _drive(self, run: Run, control: RunControl, watch: RunObserver) -> DriveResult:
         if run.request.get("strategy") == AGENT:
             return await self._agents(run)
         async with self._artifacts.working(run.id, lambda: self._owned(run)) as working:
-            return await self._stepped(run, wishes, watch, working)
+            return await self._stepped(run, control, watch, working)
 
     async def _stepped(
-        self, run: Run, wishes: RunControl, watch: RunObserver, working: Working
+        self, run: Run, control: RunControl, watch: RunObserver, working: Working
     ) -> DriveResult:
         # A server that was killed leaves the partial image of a picture that is begun anew.
         await asyncio.to_thread(self._show_partial, run.id, None)
@@ -150,7 +150,7 @@ class Driver:
         told = known[0] if known is not None else 0
         events: list[Event] = []
         try:
-            plan = await asyncio.to_thread(self._plan, run, wishes)
+            plan = await asyncio.to_thread(self._plan, run, control)
             async with (
                 aclosing(stream_plan(plan)) as stream,
                 save_run_progress(
@@ -160,7 +160,7 @@ class Driver:
                 async for event in stream:
                     if isinstance(event, STREAMED):
                         line = event.model_dump_json()
-                        self._live.tell(run.id, BroadcastEvent(event.type, line))
+                        self._broadcaster.tell(run.id, BroadcastEvent(event.type, line))
                         if isinstance(event, PartialImage):
                             await asyncio.to_thread(self._show_partial, run.id, line)
                         continue
@@ -171,7 +171,7 @@ class Driver:
                     # Nobody hears what would be lost with this machine.
                     await working.push()
                     line = event.model_dump_json()
-                    self._live.tell(run.id, BroadcastEvent(event.type, line, number))
+                    self._broadcaster.tell(run.id, BroadcastEvent(event.type, line, number))
                     if number >= told:
                         watch.event(event)
                     if number >= told and isinstance(event, Generated | Judged | Finished):
@@ -236,7 +236,7 @@ class Driver:
             return True
         return found.status == "running" and found.owner == run.owner
 
-    def _plan(self, run: Run, wishes: RunControl) -> RunPlan:
+    def _plan(self, run: Run, control: RunControl) -> RunPlan:
         """Return the run's plan: that of the run folder's manifest, if the run has begun."""
         request = RefinementRequest.model_validate(run.request)
         given = dict(self._models(request)) if self._models is not None else {}
@@ -244,7 +244,7 @@ class Driver:
         given |= {
             "edit": None if run.edit is None else Edit.model_validate(run.edit),
             # The director itself decides each step, and cannot be asked to wait.
-            "pause": None if profile.strategy == DIRECTOR else (lambda: wishes.pause),
+            "pause": None if profile.strategy == DIRECTOR else (lambda: control.pause),
             "checkpoints": self._checkpoints,
             "settings": self._settings,
         }
@@ -257,8 +257,8 @@ class Driver:
             plan = plan_run(**run_arguments(request, self._settings), **given)
         return replace(
             plan,
-            drain=lambda: wishes.drain,
-            watched=lambda: self._live.watched(run.id, folder),
+            drain=lambda: control.drain,
+            watched=lambda: self._broadcaster.watched(run.id, folder),
         )
 
     def _pictures(self, run: Run, request: RefinementRequest) -> InitialImage:

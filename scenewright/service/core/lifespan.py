@@ -60,11 +60,11 @@ async def running(
             try:
                 yield service
             finally:
-                service.live.close()
+                service.broadcaster.close()
                 await worker.drain(settings.drain_seconds)
                 if working is not None:
                     await working
-                service.aside.close()
+                service.worker_thread.close()
 
 
 @asynccontextmanager

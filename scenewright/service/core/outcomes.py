@@ -210,14 +210,14 @@ async def submit_all(
                 begun.append(run)
     except ServiceError as error:
         for run in begun:
-            await give_up(service, identity, run)
+            await cancel_run(service, identity, run)
         if isinstance(error, KeyReused) and key is not None:
             raise KeyReused(key, error.run) from error
         raise
     return runs
 
 
-async def give_up(service: Service, identity: Identity, run: Run) -> None:
+async def cancel_run(service: Service, identity: Identity, run: Run) -> None:
     """Cancel a run unless it stands still by now."""
     found = await service.run(identity, run.id)
     if found.status not in STANDS_STILL:

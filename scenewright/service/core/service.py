@@ -47,7 +47,6 @@ from scenewright.runs.scoring import Score, score
 from scenewright.service.core.admission import check_prompt, check_run
 from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts
 from scenewright.service.core.artifacts.uploads import UPLOADS_FOLDER, UploadStore
-from scenewright.service.core.aside import Aside, size_of, size_of_request
 from scenewright.service.core.database import RUNS
 from scenewright.service.core.disclosure import Disclosure
 from scenewright.service.core.driving import Driver, Models
@@ -89,6 +88,7 @@ from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.storage import Storage
 from scenewright.service.core.store import Run, RunStore, refinement_of
 from scenewright.service.core.worker import Worker
+from scenewright.service.core.worker_thread import WorkerThread, size_of, size_of_request
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class Service:
         self.store = RunStore(engine, queue=settings.queue)
         self.keys = KeyStore(engine)
         self.sessions = SessionStore(engine, self.keys)
-        self.live = EventBroadcaster(0.5 if settings.shared else 5.0, marks=settings.shared)
+        self.broadcaster = EventBroadcaster(0.5 if settings.shared else 5.0, marks=settings.shared)
         self.models = models
         self.observing = observing or Observability()
         self.artifacts = artifacts or LocalArtifacts(self.folder)
@@ -137,15 +137,15 @@ class Service:
         """The state of disk and database."""
         self.disclosure = Disclosure(settings.data)
         """What of an error a client may read."""
-        self.aside = Aside()
+        self.worker_thread = WorkerThread()
         driver = Driver(
-            self.store, self.live, self.folder, self.base, models, checkpoints, self.uploads,
+            self.store, self.broadcaster, self.folder, self.base, models, checkpoints, self.uploads,
             self.observing, self.artifacts, self.disclosure, self.storage.note,
         )  # fmt: skip
         self.jobs = jobs or RowJobs()
         self.worker = Worker(
             self.store,
-            self.live,
+            self.broadcaster,
             driver,
             self.jobs,
             storage=self.storage,
@@ -176,7 +176,7 @@ class Service:
         """
         if self.worker.draining:
             raise Unavailable("the service is shutting down: send the request again in a moment")
-        self.storage.demand()
+        self.storage.check_available()
         if request.director is not None and not agent:
             raise Unprocessable(
                 "director names the model of an agent that directs a run over MCP: leave it out, "
@@ -195,7 +195,7 @@ class Service:
             if not taken.awaits_reading and covered.nothing:
                 raise Unprocessable(covered.text)
         else:
-            await self.aside.compute(
+            await self.worker_thread.compute(
                 size_of(scene), check_run, taken, self.base, self._replaced(taken), files=files,
                 allowed=self.settings.profiles, here=self.drives,
             )  # fmt: skip
@@ -206,8 +206,8 @@ class Service:
             taken = taken.model_copy(update={"strategy": AGENT})
         run, new = await self.store.create(
             identity.tenant,
-            await self.aside.compute(size_of(scene), taken.model_dump, mode="json"),
-            title=await self.aside.compute(size_of(scene), title_of, taken),
+            await self.worker_thread.compute(size_of(scene), taken.model_dump, mode="json"),
+            title=await self.worker_thread.compute(size_of(scene), title_of, taken),
             door=door,
             key_id=identity.key_id,
             idempotency_key=request.idempotency_key,
@@ -226,7 +226,7 @@ class Service:
         replaced = self._replaced(request)
         scene = request.scene
         size = 0 if scene is None else size_of(scene)
-        compute = self.aside.in_turn if taken else self.aside.compute
+        compute = self.worker_thread.submit if taken else self.worker_thread.compute
         return await compute(
             size, coverage_for, request, self.base, replaced, self.settings.profiles, self.drives
         )
@@ -253,7 +253,7 @@ class Service:
         if result is not None:
             return (*reading_warnings(run.request, result.scene), *result.warnings)
         read = RefinementRequest.model_validate
-        asked = await self.aside.in_turn(size_of_request(run.request), read, run.request)
+        asked = await self.worker_thread.submit(size_of_request(run.request), read, run.request)
         if asked.awaits_reading:
             return ()
         text = (await self.covered(asked, taken=True)).text
@@ -292,7 +292,7 @@ class Service:
         result = await self.result(run)
         warnings = await self.warnings(run, result)
         size = size_of_request(run.request)
-        return await self.aside.in_turn(size, refinement_of, run, result, position, warnings)
+        return await self.worker_thread.submit(size, refinement_of, run, result, position, warnings)
 
     async def result(self, run: Run) -> RunResult | None:
         """Return the result in the run's folder; None before the run has begun.
@@ -330,7 +330,7 @@ class Service:
 
         in_place = isinstance(self.artifacts, LocalArtifacts)
         folder = self.folder(run.id) if in_place else lambda: self.artifacts.log(run.id)
-        return self.live.follow(run.id, folder, status, after, watching=watching)
+        return self.broadcaster.follow(run.id, folder, status, after, watching=watching)
 
     async def stored_events(self, run: Run) -> int:
         """Return how many events the log of a run has."""
@@ -348,27 +348,27 @@ class Service:
     async def pause(self, identity: Identity, run: str) -> Run:
         """Have a running run wait for a person before its next round."""
         found = await self.store.want(run, identity.tenant, "pause")
-        self.worker.wish(run, pause=True)
+        self.worker.request(run, pause=True)
         return found
 
     async def cancel(self, identity: Identity, run: str) -> Run:
         """Stop a run at once; what it has is kept, and it can be resumed."""
         found = await self.store.want(run, identity.tenant, "cancel")
-        self.worker.wish(run, cancel=True)
-        self.live.tell(run, BroadcastEvent("status", ""))
+        self.worker.request(run, cancel=True)
+        self.broadcaster.tell(run, BroadcastEvent("status", ""))
         return found
 
     async def resume(self, identity: Identity, run: str) -> Run:
         """Go on with a paused, failed or cancelled run."""
-        self.storage.demand()
-        found = await self.store.again(run, identity.tenant, None)
+        self.storage.check_available()
+        found = await self.store.requeue(run, identity.tenant, None)
         self.observing.submitted(run)
         await self.jobs.waits(run)
         return found
 
     async def edit(self, identity: Identity, run: str, given: EditRequest) -> Run:
         """Go on with a paused or ended run as a person has corrected it."""
-        self.storage.demand()
+        self.storage.check_available()
         found = await self.store.get(run, identity.tenant)
         edit = await self._edit_of(found, given)
         if found.status in ("paused", "finished"):
@@ -376,7 +376,7 @@ class Service:
             await asyncio.to_thread(self._check_edit, found, edit, folder)
         sent = given.model_dump_json(exclude={"idempotency_key"}).encode()
         digest = hashlib.sha256(sent).hexdigest() if given.idempotency_key is not None else ""
-        changed = await self.store.again(
+        changed = await self.store.requeue(
             run, identity.tenant, edit.model_dump(mode="json"), digest=digest
         )
         self.observing.submitted(run)
@@ -473,7 +473,7 @@ class Service:
         """
         if given.text is None or not model_that_reads(profile, reader):
             size = 0 if given.scene is None else size_of(given.scene)
-            return ReadScene(scene=await self.aside.compute(size, scene_of, given))
+            return ReadScene(scene=await self.worker_thread.compute(size, scene_of, given))
         await self.within_budget(identity)
         with metered() as spent:
             try:

@@ -156,7 +156,7 @@ class Storage:
         if self._file is not None:
             event.listen(engine.sync_engine, "do_connect", self._check_file)
 
-    def demand(self) -> None:
+    def check_available(self) -> None:
         """Raise the error of a request that needs the storage, if something is wrong with it."""
         if self.problem is not None:
             raise self.problem.error()

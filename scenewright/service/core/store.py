@@ -300,7 +300,7 @@ class RunStore:
                 )
             return await self._get(connection, run, tenant)
 
-    async def again(
+    async def requeue(
         self, run: str, tenant: str, edit: Mapping[str, Any] | None, *, digest: str = ""
     ) -> Run:
         """Put a paused or ended run back in line, with an edit or (to resume it) without.

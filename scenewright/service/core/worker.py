@@ -35,7 +35,7 @@ _PROCESS = secrets.token_hex(6)
 @dataclass(slots=True)
 class _Work:
     run: Run
-    wishes: RunControl = field(default_factory=RunControl)
+    control: RunControl = field(default_factory=RunControl)
     task: asyncio.Task[bool] | None = None
     driving: bool = False
     """Whether it is driven just now: what begins it and what keeps its end is not cut off."""
@@ -52,7 +52,7 @@ class Worker:
     def __init__(
         self,
         store: RunStore,
-        live: EventBroadcaster,
+        broadcaster: EventBroadcaster,
         driver: Driver,
         jobs: Jobs,
         *,
@@ -68,7 +68,7 @@ class Worker:
         self._storage = storage
         self.note = storage.note
         self._store = store
-        self._live = live
+        self._broadcaster = broadcaster
         self._driver = driver
         self._jobs = jobs
         self.running = running
@@ -114,14 +114,14 @@ class Worker:
         self._look_now.set()
         self._jobs.wake()
 
-    def wish(self, run: str, *, pause: bool = False, cancel: bool = False) -> None:
+    def request(self, run: str, *, pause: bool = False, cancel: bool = False) -> None:
         """Tell a run at work here what is wanted of it; another server finds it in the database."""
         work = self._work.get(run)
         if work is None:
             return
-        work.wishes.pause |= pause
+        work.control.pause |= pause
         if cancel:
-            work.wishes.cancel = True
+            work.control.cancel = True
             work.stop()
 
     async def run(self) -> None:
@@ -144,7 +144,7 @@ class Worker:
         if found is None:
             return None
         work = self._work[found.id] = _Work(found)
-        work.wishes.pause = found.wants == "pause"
+        work.control.pause = found.wants == "pause"
         work.task = asyncio.create_task(self._attend(work), name=f"run {found.id}")
         return work.task
 
@@ -157,7 +157,7 @@ class Worker:
         self._jobs.stop()
         self._ended.set()
         for work in self._work.values():
-            work.wishes.drain = True
+            work.control.drain = True
         end = asyncio.get_running_loop().time() + seconds
         while self._work or self._claiming:
             tasks = [work.task for work in self._work.values() if work.task is not None]
@@ -175,14 +175,14 @@ class Worker:
 
     async def _attend(self, work: _Work) -> bool:
         """Drive a run and keep how it ended; whether it is in line again."""
-        run, wishes = work.run, work.wishes
+        run, control = work.run, work.control
         done = DriveResult("queued", tried=False)
         try:
-            self._live.tell(run.id, BroadcastEvent("status", ""))
+            self._broadcaster.tell(run.id, BroadcastEvent("status", ""))
             if self._draining:
                 # It was claimed just as the drain began.
                 pass
-            elif wishes.cancel or run.wants == "cancel":
+            elif control.cancel or run.wants == "cancel":
                 # The server that was to stop it was killed before it did.
                 done = DriveResult("cancelled")
             elif run.attempts > MOST_TRIES:
@@ -193,7 +193,7 @@ class Worker:
                 )
             else:
                 work.driving = True
-                done = await self._driven(run, wishes)
+                done = await self._driven(run, control)
                 work.driving = False
             kept = await self._store.end(
                 run,
@@ -213,23 +213,23 @@ class Worker:
             return False
         finally:
             del self._work[run.id]
-            self._live.tell(run.id, BroadcastEvent("status", ""))
+            self._broadcaster.tell(run.id, BroadcastEvent("status", ""))
             self._ended.set()
             self._jobs.wake()
 
-    async def _driven(self, run: Run, wishes: RunControl) -> DriveResult:
+    async def _driven(self, run: Run, control: RunControl) -> DriveResult:
         about = {
             "run": run.id, "tenant": run.tenant, "door": run.door, "attempt": run.attempts,
             "profile": run.request.get("profile"),
         }  # fmt: skip
         log.info("run begins", extra=about)
         try:
-            done = await self._tried(run, wishes)
+            done = await self._tried(run, control)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             assert task is not None
             task.uncancel()
-            return DriveResult("cancelled" if wishes.cancel else "queued", tried=False)
+            return DriveResult("cancelled" if control.cancel else "queued", tried=False)
         except Exception as error:
             unforeseen = not is_own(error)
             told = f"run fails: {error}" if not unforeseen else "run fails"
@@ -238,10 +238,10 @@ class Worker:
         log.info("run has ended or paused", extra=about | {"status": done.status})
         return done
 
-    async def _tried(self, run: Run, wishes: RunControl) -> DriveResult:
+    async def _tried(self, run: Run, control: RunControl) -> DriveResult:
         """Drive the run; what stands in its way for a moment only leaves it in line."""
         try:
-            return await self._driver.drive(run, wishes)
+            return await self._driver.drive(run, control)
         except RunBusy:
             # A server that is about to end still holds the folder.
             await asyncio.sleep(_RETRY_SECONDS)
@@ -309,7 +309,7 @@ class Worker:
                 if await self._store.end(lost, "queued"):
                     await self._jobs.waits(run)
             elif wants:
-                self.wish(run, pause=wants == "pause", cancel=wants == "cancel")
+                self.request(run, pause=wants == "pause", cancel=wants == "cancel")
 
     def _dead(self, owner: str) -> bool:
         """Whether a server of this machine has gone: its process is not there any more."""

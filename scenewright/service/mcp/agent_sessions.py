@@ -269,7 +269,7 @@ class AgentSessions:
 
     async def _drive(self, session: AgentSession) -> None:
         run = session.run
-        self.service.live.tell(run.id, BroadcastEvent("status", ""))
+        self.service.broadcaster.tell(run.id, BroadcastEvent("status", ""))
         driven = DriveResult("paused")
         try:
             driven = await self._run_driver(session)
@@ -289,7 +289,7 @@ class AgentSessions:
                 log.exception("run %s cannot be kept", run.id)
             finally:
                 session.ended(driven)
-                self.service.live.tell(run.id, BroadcastEvent("status", ""))
+                self.service.broadcaster.tell(run.id, BroadcastEvent("status", ""))
 
     async def _run_driver(self, session: AgentSession) -> DriveResult:
         service = self.service
@@ -303,7 +303,7 @@ class AgentSessions:
 
         driver = Driver(
             service.store,
-            service.live,
+            service.broadcaster,
             service.folder,
             service.base,
             models,

@@ -20,10 +20,10 @@ from scenewright.runs.report import words
 from scenewright.runs.report.content import title_parts
 from scenewright.runs.report.pictures import Picture
 from scenewright.service.api.common import Core, Reader, RunId
-from scenewright.service.core.aside import size_of_request
 from scenewright.service.core.errors import Conflict, NotFound
 from scenewright.service.core.schemas import ENDED
 from scenewright.service.core.store import Run
+from scenewright.service.core.worker_thread import size_of_request
 from scenewright.service.web.rendering import PageRoute, page
 from scenewright.service.web.run_page import alt_of, held_line, picture_of, with_record
 
@@ -113,7 +113,7 @@ async def show_comparison(
         ) from error
     runs = [(one, await with_record(service, one, lambda view, _: view)) for one in (run, second)]
     size = max(size_of_request(one.request) for one in (run, second))
-    return await service.aside.compute(size, _runs_page, request, runs, (a, b))
+    return await service.worker_thread.compute(size, _runs_page, request, runs, (a, b))
 
 
 def _rounds_page(

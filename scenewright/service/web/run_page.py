@@ -27,7 +27,6 @@ from scenewright.runs.report.graph import Mark, draw_graph
 from scenewright.runs.report.pictures import Picture, linked
 from scenewright.runs.report.render import render_run
 from scenewright.service.api.common import Core, Reader, Refiner, RunId
-from scenewright.service.core.aside import size_of_request
 from scenewright.service.core.errors import (
     Conflict,
     DamagedRun,
@@ -41,6 +40,7 @@ from scenewright.service.core.requests import AGENT, form_key, profile_of, reque
 from scenewright.service.core.schemas import ENDED, RefinementRequest, Status
 from scenewright.service.core.service import STANDS_STILL, Service, reading
 from scenewright.service.core.store import Run
+from scenewright.service.core.worker_thread import size_of_request
 from scenewright.service.web.rendering import PageRoute, page, unrendered
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -237,7 +237,7 @@ async def with_record(service: Service, run: Run, make: Callable[[RunRecord, int
     def compute() -> T:
         return make(*_record_of(run, folder, service.base))
 
-    return await service.aside.compute(size_of_request(run.request), compute)
+    return await service.worker_thread.compute(size_of_request(run.request), compute)
 
 
 def _record_of(run: Run, folder: Path, settings: Settings) -> tuple[RunRecord, int]:

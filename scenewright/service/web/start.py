@@ -19,7 +19,6 @@ from scenewright.core.validation import first_problem
 from scenewright.runs.report.words import begun
 from scenewright.service.api.common import Core, Reader, Refiner
 from scenewright.service.api.profiles import choices
-from scenewright.service.core.aside import size_of
 from scenewright.service.core.errors import ServiceError, Unprocessable
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.requests import (
@@ -31,6 +30,7 @@ from scenewright.service.core.requests import (
 )
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
+from scenewright.service.core.worker_thread import size_of
 from scenewright.service.web.rendering import PageRoute, page
 from scenewright.service.web.run_page import request_again_of
 
@@ -152,7 +152,7 @@ async def _start_page(
     read, detached = scene, scene is not None
     if given.get("text"):
         try:
-            found = await service.aside.compute(0, sentence, given["text"])
+            found = await service.worker_thread.compute(0, sentence, given["text"])
         except ServiceError as error:
             if not (detached or problem or _awaits_reading(service, given)):
                 problem = _problem(error)
@@ -196,4 +196,4 @@ async def _start_page(
             max_text=MAX_TEXT,
         )
 
-    return await service.aside.compute(0 if read is None else size_of(read), write)
+    return await service.worker_thread.compute(0 if read is None else size_of(read), write)

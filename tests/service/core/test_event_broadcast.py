@@ -19,8 +19,8 @@ from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadc
 class Log:
     """An event log that is written by hand, and where its run stands."""
 
-    def __init__(self, folder: Path, live: EventBroadcaster) -> None:
-        self.folder, self.live = folder, live
+    def __init__(self, folder: Path, broadcaster: EventBroadcaster) -> None:
+        self.folder, self.broadcaster = folder, broadcaster
         self.path = folder / "events.jsonl"
         self.count = 0
         self.status, self.still = "running", False
@@ -30,21 +30,21 @@ class Log:
         with open(self.path, "a", encoding="utf-8") as file:
             file.write(line + "\n")
         if tell:
-            self.live.tell("run", BroadcastEvent("generated", line, self.count))
+            self.broadcaster.tell("run", BroadcastEvent("generated", line, self.count))
         self.count += 1
 
     def step(self) -> None:
-        self.live.tell("run", BroadcastEvent("step", "{}"))
+        self.broadcaster.tell("run", BroadcastEvent("step", "{}"))
 
     def stop(self) -> None:
         self.status, self.still = "finished", True
-        self.live.tell("run", BroadcastEvent("status", ""))
+        self.broadcaster.tell("run", BroadcastEvent("status", ""))
 
     async def where(self) -> tuple[str, bool]:
         return self.status, self.still
 
     async def heard(self, after: int = -1) -> list[BroadcastEvent]:
-        async with aclosing(self.live.follow("run", self.folder, self.where, after)) as told:
+        async with aclosing(self.broadcaster.follow("run", self.folder, self.where, after)) as told:
             return [item async for item in told if item is not None]
 
 
@@ -59,7 +59,7 @@ def numbers(told: list[BroadcastEvent]) -> list[int]:
 
 async def listening(log: Log, count: int = 1) -> None:
     async with asyncio.timeout(60):
-        while log.live.listeners < count:  # noqa: ASYNC110
+        while log.broadcaster.listeners < count:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
@@ -76,7 +76,7 @@ async def test_what_was_missed_comes_first_then_what_happens(log: Log) -> None:
     assert numbers(told) == list(range(6))
     assert [json.loads(t.data)["n"] for t in told if t.kind == "generated"] == list(range(6))
     assert [t.data for t in told if t.kind == "status"] == ["running", "finished"]
-    assert log.live.listeners == 0
+    assert log.broadcaster.listeners == 0
 
 
 async def test_who_comes_again_hears_only_what_follows(log: Log) -> None:
@@ -98,7 +98,7 @@ async def test_a_run_of_another_process_is_read_from_its_log(log: Log) -> None:
 
 
 async def test_a_slow_listener_loses_steps_but_no_event(log: Log) -> None:
-    async with aclosing(log.live.follow("run", log.folder, log.where)) as heard:
+    async with aclosing(log.broadcaster.follow("run", log.folder, log.where)) as heard:
         first = await anext(heard)
         assert first is not None
         assert first.kind == "status"
@@ -109,17 +109,17 @@ async def test_a_slow_listener_loses_steps_but_no_event(log: Log) -> None:
         log.stop()
         rest = [item async for item in heard if item is not None]
     assert numbers(rest) == list(range(100))
-    assert log.live.dropped > 0
+    assert log.broadcaster.dropped > 0
     assert sum(item.kind == "step" for item in rest) < 1000
 
 
 async def test_who_comes_while_a_picture_is_drawn_hears_its_latest_step(log: Log) -> None:
     log.write()
-    log.live.tell("run", BroadcastEvent("step", "1"))
-    log.live.tell("run", BroadcastEvent("step", "2"))
+    log.broadcaster.tell("run", BroadcastEvent("step", "1"))
+    log.broadcaster.tell("run", BroadcastEvent("step", "2"))
     told: list[BroadcastEvent] = []
     async with (
-        aclosing(log.live.follow("run", log.folder, log.where)) as heard,
+        aclosing(log.broadcaster.follow("run", log.folder, log.where)) as heard,
         asyncio.timeout(60),
     ):
         async for item in heard:
@@ -137,10 +137,10 @@ async def test_who_comes_later_hears_the_latest_of_each_kind(log: Log) -> None:
     log.write()
     for kind in ("step", "partial_image"):
         for data in ("first", "second"):
-            log.live.tell("run", BroadcastEvent(kind, data))
+            log.broadcaster.tell("run", BroadcastEvent(kind, data))
     told: list[tuple[str, str]] = []
     async with (
-        aclosing(log.live.follow("run", log.folder, log.where)) as heard,
+        aclosing(log.broadcaster.follow("run", log.folder, log.where)) as heard,
         asyncio.timeout(60),
     ):
         async for item in heard:
@@ -158,7 +158,7 @@ async def test_a_partial_image_of_another_process_is_read_from_the_folder(log: L
     place.write_text('"first"\n')
     told: list[str] = []
     async with (
-        aclosing(log.live.follow("run", log.folder, log.where)) as heard,
+        aclosing(log.broadcaster.follow("run", log.folder, log.where)) as heard,
         asyncio.timeout(60),
     ):
         async for item in heard:
@@ -176,11 +176,11 @@ async def test_a_partial_image_of_another_process_is_read_from_the_folder(log: L
 
 async def test_a_run_is_watched_while_somebody_who_looks_follows(log: Log) -> None:
     def watched() -> bool:
-        return log.live.watched("run", log.folder)
+        return log.broadcaster.watched("run", log.folder)
 
     def following(looks: bool) -> asyncio.Task[None]:
         async def follow() -> None:
-            told = log.live.follow("run", log.folder, log.where, watching=looks)
+            told = log.broadcaster.follow("run", log.folder, log.where, watching=looks)
             async with aclosing(told) as heard:
                 async for _ in heard:
                     pass
@@ -204,16 +204,16 @@ async def test_a_run_is_watched_while_somebody_who_looks_follows(log: Log) -> No
 
 async def test_another_process_finds_that_somebody_looks(log: Log) -> None:
     page = EventBroadcaster(look_seconds=0.02, marks=True)
-    assert not log.live.watched("run", log.folder)
+    assert not log.broadcaster.watched("run", log.folder)
     async with aclosing(page.follow("run", log.folder, log.where, watching=True)) as heard:
         async for told in heard:
             if told is None:
                 break
-    assert log.live.watched("run", log.folder)
+    assert log.broadcaster.watched("run", log.folder)
     # A page that was closed without a word is forgotten after a while.
     long_ago = (log.folder / WATCHED).stat().st_mtime - 60
     os.utime(log.folder / WATCHED, (long_ago, long_ago))
-    assert not log.live.watched("run", log.folder)
+    assert not log.broadcaster.watched("run", log.folder)
 
 
 async def test_a_step_of_a_picture_that_is_drawn_is_told_no_more(log: Log) -> None:
@@ -238,7 +238,7 @@ async def test_two_who_listen_hear_the_same(log: Log) -> None:
 async def test_the_end_of_the_service_lets_everybody_go(log: Log) -> None:
     task = asyncio.create_task(log.heard())
     await listening(log)
-    log.live.close()
+    log.broadcaster.close()
     async with asyncio.timeout(60):
         assert numbers(await task) == []
 

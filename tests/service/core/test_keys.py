@@ -289,10 +289,10 @@ async def test_a_run_goes_on_only_within_what_its_key_has_left(desk: Desk) -> No
     first = await desk.work(0.2, 1, "paused")
     await desk.ask(usd=0.5)
     with pytest.raises(Busy, match="at once"):
-        await desk.store.again(first.id, "studio", None)
+        await desk.store.requeue(first.id, "studio", None)
     await desk.work(0.5, 1)
     with pytest.raises(Forbidden, match=r"may still spend 0\.6000 .* has 0\.3000"):
-        await desk.store.again(first.id, "studio", None)
+        await desk.store.requeue(first.id, "studio", None)
     assert (await desk.store.get(first.id)).status == "paused"
 
 
@@ -300,7 +300,7 @@ async def test_a_run_that_stood_still_goes_on(desk: Desk) -> None:
     await desk.give(usd=1.0, images=5, running=1)
     await desk.ask()
     run = await desk.work(0.9, 4, "paused")
-    assert (await desk.store.again(run.id, "studio", None)).status == "queued"
+    assert (await desk.store.requeue(run.id, "studio", None)).status == "queued"
 
 
 async def test_many_who_ask_at_once_get_no_more_than_there_is(desk: Desk) -> None:

@@ -121,7 +121,7 @@ async def test_one_tenant_does_not_see_anothers_runs(store: RunStore) -> None:
     for call in (
         store.get(run.id, "bob"),
         store.want(run.id, "bob", "cancel"),
-        store.again(run.id, "bob", None),
+        store.requeue(run.id, "bob", None),
         store.list("bob", before=run.id),
     ):
         with pytest.raises(NotFound):
@@ -201,7 +201,7 @@ async def test_a_waiting_run_is_cancelled_at_once_and_can_be_resumed(store: RunS
     assert (await store.want(run.id, "local", "cancel")).status == "cancelled"
     assert (await store.want(run.id, "local", "cancel")).status == "cancelled"
     assert await store.claim("me", 10.0) is None
-    assert (await store.again(run.id, "local", None)).status == "queued"
+    assert (await store.requeue(run.id, "local", None)).status == "queued"
     assert (await claimed(store)).id == run.id
 
 
@@ -210,15 +210,15 @@ async def test_an_edit_puts_an_ended_run_back_in_line(store: RunStore) -> None:
     mine = await claimed(store)
     edit = {"key": "e", "rounds": 2}
     with pytest.raises(Conflict, match="pause it first"):
-        await store.again(run.id, "local", edit)
+        await store.requeue(run.id, "local", edit)
     await store.end(mine, "finished")
     with pytest.raises(Conflict, match="post an edit"):
-        await store.again(run.id, "local", None)
-    assert (await store.again(run.id, "local", edit)).edit == edit
+        await store.requeue(run.id, "local", None)
+    assert (await store.requeue(run.id, "local", edit)).edit == edit
     # The same edit again is the same edit, whatever the run does by then.
-    assert (await store.again(run.id, "local", edit)).status == "queued"
+    assert (await store.requeue(run.id, "local", edit)).status == "queued"
     assert (await claimed(store)).edit == edit
-    assert (await store.again(run.id, "local", edit)).status == "running"
+    assert (await store.requeue(run.id, "local", edit)).status == "running"
 
 
 async def test_a_key_belongs_to_one_edit(store: RunStore) -> None:
@@ -226,15 +226,15 @@ async def test_a_key_belongs_to_one_edit(store: RunStore) -> None:
     await store.end(await claimed(store), "finished")
     for key in ("e", "f"):
         edit = {"key": key, "rounds": 2}
-        taken = await store.again(run.id, "local", edit, digest=f"of {key}")
+        taken = await store.requeue(run.id, "local", edit, digest=f"of {key}")
         assert (taken.status, taken.edit) == ("queued", edit)
         await store.end(await claimed(store), "finished")
     for key in ("e", "f"):
         edit = {"key": key, "rounds": 2}
-        known = await store.again(run.id, "local", edit, digest=f"of {key}")
+        known = await store.requeue(run.id, "local", edit, digest=f"of {key}")
         assert (known.status, known.edit) == ("finished", {"key": "f", "rounds": 2})
         with pytest.raises(Conflict, match=f"'{key}' was used for another edit"):
-            await store.again(run.id, "local", edit, digest="of another")
+            await store.requeue(run.id, "local", edit, digest="of another")
 
 
 async def test_spending_is_counted_once_a_run(store: RunStore) -> None:

@@ -44,9 +44,9 @@ from scenewright.service.core.identity import Identity
 from scenewright.service.core.outcomes import (
     Outcome,
     Size,
+    cancel_run,
     drawn_at,
     features_of,
-    give_up,
     no_picture,
     outcome_of,
     submit_all,
@@ -101,7 +101,7 @@ class SentPicture:
     """Scheduler that it was drawn with."""
 
 
-async def order(
+async def submit(
     service: Service, identity: Identity, body: TextToImage, key: str | None
 ) -> AcceptedRequest:
     """Take the runs of a request in; ``key``: its idempotency key. Raises ``ServiceError``."""
@@ -137,7 +137,7 @@ def _group_of(run: Run) -> str:
 
 
 async def reply_of(
-    service: Service, ordered: AcceptedRequest, runs: Sequence[Run], base_url: str
+    service: Service, accepted: AcceptedRequest, runs: Sequence[Run], base_url: str
 ) -> TextToImageReply:
     """Return the pictures of ``runs``, which stand still.
 
@@ -147,25 +147,25 @@ async def reply_of(
     drawn = [outcome for outcome in found if outcome.image is not None]
     if not drawn and not any(run.status == "cancelled" for run in runs):
         raise no_picture(found)
-    sent = [await _sent(service, ordered, outcome) for outcome in drawn]
+    sent = [await _sent(service, accepted, outcome) for outcome in drawn]
     others = [outcome for outcome in found if outcome.image is None]
     return TextToImageReply(
-        images=tuple(one.content for one in sent) if ordered.body.send_images else (),
-        parameters=_echo(ordered.body),
-        info=json.dumps(_info(ordered, sent)),
-        ignored=ordered.ignored,
+        images=tuple(one.content for one in sent) if accepted.body.send_images else (),
+        parameters=_echo(accepted.body),
+        info=json.dumps(_info(accepted, sent)),
+        ignored=accepted.ignored,
         scenewright=(*drawn, *others),
     )
 
 
-async def _sent(service: Service, ordered: AcceptedRequest, outcome: Outcome) -> SentPicture:
+async def _sent(service: Service, accepted: AcceptedRequest, outcome: Outcome) -> SentPicture:
     assert outcome.image is not None
     image = outcome.image.hash
     log = await service.artifacts.log(outcome.id)
     drawing, details = await asyncio.to_thread(_drawing_of, log, image)
     path = await service.artifacts.image(outcome.id, image)
     _, own, _ = await asyncio.to_thread(picture_file, path)
-    size = ordered.size or own
+    size = accepted.size or own
     request = drawing.request if drawing is not None else None
     done = drawing.steps if drawing is not None else None
     asked = request.steps if request is not None else None
@@ -175,12 +175,12 @@ async def _sent(service: Service, ordered: AcceptedRequest, outcome: Outcome) ->
         content="",
         infotext="",
         size=size,
-        steps=done or asked or _steps(ordered),
-        guidance=_guidance(ordered) if guidance is None else guidance,
+        steps=done or asked or _steps(accepted),
+        guidance=_guidance(accepted) if guidance is None else guidance,
         sampler=str(details.get("scheduler") or OWN_SAMPLER),
     )
-    text = _infotext(ordered, one, drawing, own)
-    data, _, _ = await asyncio.to_thread(picture_file, path, size=ordered.size, text=text)
+    text = _infotext(accepted, one, drawing, own)
+    data, _, _ = await asyncio.to_thread(picture_file, path, size=accepted.size, text=text)
     return replace(one, content=base64.b64encode(data).decode(), infotext=text)
 
 
@@ -210,10 +210,10 @@ def _drawing_of(folder: Path, image: str) -> tuple[Generated | None, dict[str, o
 
 
 def _infotext(
-    ordered: AcceptedRequest, one: SentPicture, drawing: Generated | None, own: Size
+    accepted: AcceptedRequest, one: SentPicture, drawing: Generated | None, own: Size
 ) -> str:
     """Return how a picture came about, with its scores and what it lacks."""
-    body, outcome = ordered.body, one.outcome
+    body, outcome = accepted.body, one.outcome
     seed = drawing.request.seed if drawing is not None else outcome.seed
     told: dict[str, object] = {
         "Steps": one.steps,
@@ -221,8 +221,8 @@ def _infotext(
         "CFG scale": one.guidance,
         "Seed": outcome.seed,
         "Size": _words(one.size),
-        "Model": ordered.profile.name,
-        "Drawn by": f"{ordered.profile.backend.kind}:{ordered.profile.backend.model}",
+        "Model": accepted.profile.name,
+        "Drawn by": f"{accepted.profile.backend.kind}:{accepted.profile.backend.model}",
         "Drawn with seed": seed if seed != outcome.seed else None,
         "Drawn at": _words(own) if own != one.size else None,
         "Scaled by": "Lanczos" if own != one.size else None,
@@ -239,7 +239,7 @@ def _infotext(
         "Version": f"scenewright {VERSION}",
     }
     avoided = drawing.request.negative_prompt if drawing is not None else body.negative_prompt
-    return written(body.prompt, avoided if ordered.features.negative_prompt else "", told)
+    return written(body.prompt, avoided if accepted.features.negative_prompt else "", told)
 
 
 def _request(service: Service, identity: Identity, body: TextToImage) -> RefinementRequest:
@@ -264,17 +264,17 @@ def _request(service: Service, identity: Identity, body: TextToImage) -> Refinem
     )
 
 
-def _info(ordered: AcceptedRequest, sent: Sequence[SentPicture]) -> dict[str, object]:
-    body, seeds = ordered.body, [one.outcome.seed for one in sent]
+def _info(accepted: AcceptedRequest, sent: Sequence[SentPicture]) -> dict[str, object]:
+    body, seeds = accepted.body, [one.outcome.seed for one in sent]
     many = len(sent)
     first = sent[0] if sent else None
-    size = first.size if first else ordered.size or ordered.features.default_size
+    size = first.size if first else accepted.size or accepted.features.default_size
     return {
         "prompt": body.prompt,
         "all_prompts": [body.prompt] * many,
         "negative_prompt": body.negative_prompt,
         "all_negative_prompts": [body.negative_prompt] * many,
-        "seed": seeds[0] if seeds else ordered.runs[0].request["seed"],
+        "seed": seeds[0] if seeds else accepted.runs[0].request["seed"],
         "all_seeds": seeds,
         "subseed": -1,
         "all_subseeds": [-1] * many,
@@ -282,12 +282,12 @@ def _info(ordered: AcceptedRequest, sent: Sequence[SentPicture]) -> dict[str, ob
         "width": size[0],
         "height": size[1],
         "sampler_name": first.sampler if first else OWN_SAMPLER,
-        "cfg_scale": first.guidance if first else _guidance(ordered),
-        "steps": first.steps if first else _steps(ordered),
+        "cfg_scale": first.guidance if first else _guidance(accepted),
+        "steps": first.steps if first else _steps(accepted),
         "batch_size": body.batch_size,
         "restore_faces": False,
         "face_restoration_model": None,
-        "sd_model_name": ordered.profile.name,
+        "sd_model_name": accepted.profile.name,
         "sd_model_hash": "",
         "sd_vae_name": None,
         "sd_vae_hash": None,
@@ -298,11 +298,11 @@ def _info(ordered: AcceptedRequest, sent: Sequence[SentPicture]) -> dict[str, ob
         "index_of_first_image": 0,
         "infotexts": [one.infotext for one in sent],
         "styles": [],
-        "job_timestamp": time.strftime("%Y%m%d%H%M%S", time.gmtime(ordered.runs[0].created)),
+        "job_timestamp": time.strftime("%Y%m%d%H%M%S", time.gmtime(accepted.runs[0].created)),
         "clip_skip": 1,
         "is_using_inpainting_conditioning": False,
         "version": f"scenewright {VERSION}",
-        "ignored": ordered.ignored,
+        "ignored": accepted.ignored,
         "scenewright": [
             {
                 "run": one.outcome.id,
@@ -324,13 +324,13 @@ def _echo(body: TextToImage) -> dict[str, object]:
     return found
 
 
-def _steps(ordered: AcceptedRequest) -> int:
-    return ordered.profile.steps or ordered.features.default_steps
+def _steps(accepted: AcceptedRequest) -> int:
+    return accepted.profile.steps or accepted.features.default_steps
 
 
-def _guidance(ordered: AcceptedRequest) -> float:
-    guidance = ordered.profile.guidance
-    return ordered.features.default_guidance if guidance is None else guidance
+def _guidance(accepted: AcceptedRequest) -> float:
+    guidance = accepted.profile.guidance
+    return accepted.features.default_guidance if guidance is None else guidance
 
 
 def _score(value: float | None) -> str | None:
@@ -394,13 +394,13 @@ async def skip(service: Service, identity: Identity) -> None:
     runs = await at_work(service, identity)
     if runs:
         results = [await service.result(run) for run in runs]
-        await give_up(service, identity, _foremost(runs, results)[0])
+        await cancel_run(service, identity, _foremost(runs, results)[0])
 
 
 async def interrupt(service: Service, identity: Identity) -> None:
     """Cancel the newest request; what it has drawn and judged is what it gives."""
     for run in await at_work(service, identity):
-        await give_up(service, identity, run)
+        await cancel_run(service, identity, run)
 
 
 def _share(run: Run, result: RunResult | None) -> float:

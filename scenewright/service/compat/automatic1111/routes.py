@@ -24,10 +24,10 @@ from scenewright.service.compat.automatic1111.bodies import (
 )
 from scenewright.service.compat.automatic1111.drawing import (
     interrupt,
-    order,
     progress_of,
     reply_of,
     skip,
+    submit,
 )
 from scenewright.service.compat.automatic1111.errors import WebUIError
 from scenewright.service.compat.automatic1111.ignored import header_of, ignored_options
@@ -61,10 +61,10 @@ async def txt2img(
 
     Parameters without effect are named in `ignored`, in `info` and in a header.
     """
-    ordered = await order(service, identity, asked, key)
-    runs = await ended(service, identity, ordered.runs)
-    response.headers.update(header_of(ordered.ignored))
-    return await reply_of(service, ordered, runs, str(request.base_url))
+    accepted = await submit(service, identity, asked, key)
+    runs = await ended(service, identity, accepted.runs)
+    response.headers.update(header_of(accepted.ignored))
+    return await reply_of(service, accepted, runs, str(request.base_url))
 
 
 @router.post("/img2img", include_in_schema=False)

@@ -29,7 +29,13 @@ from scenewright.service.compat.openai_images.bodies import (
 from scenewright.service.compat.openai_images.errors import body_of
 from scenewright.service.core.errors import ServiceError
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.outcomes import Outcome, check_still, give_up, no_picture, outcome_of
+from scenewright.service.core.outcomes import (
+    Outcome,
+    cancel_run,
+    check_still,
+    no_picture,
+    outcome_of,
+)
 from scenewright.service.core.pictures import picture_file
 from scenewright.service.core.service import Service
 from scenewright.service.core.store import Run
@@ -157,7 +163,7 @@ async def events_of(
             task.cancel()
         if not whole and asked.body.scenewright.cancel_on_disconnect:
             for run in asked.runs:
-                leaving = asyncio.create_task(give_up(service, identity, run))
+                leaving = asyncio.create_task(cancel_run(service, identity, run))
                 _LEAVING.add(leaving)
                 leaving.add_done_callback(_LEAVING.discard)
 

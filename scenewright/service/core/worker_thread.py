@@ -36,7 +36,7 @@ def size_of_request(request: Mapping[str, Any]) -> int:
     return size_of_data(request.get("scene"))
 
 
-class Aside:
+class WorkerThread:
     """The threads of one service; one event loop uses it."""
 
     def __init__(self) -> None:
@@ -57,9 +57,9 @@ class Aside:
                 "split the scene",
                 retry_after=_RETRY_SECONDS,
             )
-        return await self.in_turn(size, function, *args, **options)
+        return await self.submit(size, function, *args, **options)
 
-    async def in_turn(
+    async def submit(
         self, size: int, function: Callable[P, T], *args: P.args, **options: P.kwargs
     ) -> T:
         """As :meth:`compute`, however many wait: for what was taken in already."""

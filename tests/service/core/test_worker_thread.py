@@ -9,19 +9,19 @@ from collections.abc import Iterator
 import pytest
 
 from scenewright.core.formats import load_scene
-from scenewright.service.core.aside import (
+from scenewright.service.core.errors import Busy
+from scenewright.service.core.worker_thread import (
     LARGE_SCENE_ITEMS,
     WAITING,
-    Aside,
+    WorkerThread,
     size_of,
     size_of_request,
 )
-from scenewright.service.core.errors import Busy
 
 
 @pytest.fixture
-def aside() -> Iterator[Aside]:
-    made = Aside()
+def aside() -> Iterator[WorkerThread]:
+    made = WorkerThread()
     yield made
     made.close()
 
@@ -34,7 +34,9 @@ def test_the_size_of_a_scene_is_that_of_its_stored_request() -> None:
     assert size_of_request({"text": "a dog"}) == 0
 
 
-async def test_small_scenes_do_not_wait_and_too_many_large_ones_are_told(aside: Aside) -> None:
+async def test_small_scenes_do_not_wait_and_too_many_large_ones_are_told(
+    aside: WorkerThread,
+) -> None:
     go, at_work, most = threading.Event(), 0, 0
     guard = threading.Lock()
 
@@ -56,7 +58,7 @@ async def test_small_scenes_do_not_wait_and_too_many_large_ones_are_told(aside: 
         await aside.compute(LARGE_SCENE_ITEMS + 1, slow, -1)
     assert told.value.headers["Retry-After"] == "5"
     # What was taken in already is never refused.
-    taken = asyncio.create_task(aside.in_turn(LARGE_SCENE_ITEMS + 1, slow, WAITING))
+    taken = asyncio.create_task(aside.submit(LARGE_SCENE_ITEMS + 1, slow, WAITING))
     # Whoever goes away while waiting makes room.
     large.pop().cancel()
     await asyncio.sleep(0)
@@ -66,7 +68,7 @@ async def test_small_scenes_do_not_wait_and_too_many_large_ones_are_told(aside: 
     assert await aside.compute(LARGE_SCENE_ITEMS + 1, slow, 7) == 7
 
 
-async def test_errors_reach_the_caller(aside: Aside) -> None:
+async def test_errors_reach_the_caller(aside: WorkerThread) -> None:
     def wrong() -> None:
         raise ValueError("of the computation")
 
