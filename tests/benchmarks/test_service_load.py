@@ -59,7 +59,7 @@ class _Quiet:
         ready = asyncio.Event()
         ready.set()
 
-    class live:
+    class broadcaster:
         @staticmethod
         def close() -> None:
             return

@@ -597,10 +597,12 @@ async def test_a_run_that_waits_shows_the_questions_that_it_will_ask(tmp_path: P
         return tmp_path
 
     settings = Settings()
-    aside = WorkerThread()
-    service = SimpleNamespace(artifacts=SimpleNamespace(whole=whole), base=settings, aside=aside)
+    thread = WorkerThread()
+    service = SimpleNamespace(
+        artifacts=SimpleNamespace(whole=whole), base=settings, worker_thread=thread
+    )
     view, events = await with_record(cast(Service, service), cast(Run, run), lambda *told: told)
-    aside.close()
+    thread.close()
     profile = find_profile("miniature", settings)
     assert profile.predicates == "miniature"
     assert (view.facts, events) == (profile.form(realism=True).facts(view.scene), 0)

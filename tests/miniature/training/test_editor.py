@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from transformers import CLIPTokenizer
 
 from scenewright.core.questions import facts_of
-from scenewright.graphs.strategies.base import order_for
+from scenewright.graphs.strategies.base import edit_instruction
 from scenewright.miniature.training.editor import (
     ABBREVIATED,
     editing_tokenizer,
@@ -42,7 +42,7 @@ def test_the_first_picture_lacks_what_the_order_asks_for_and_the_wanted_one_has_
         assert failed
         assert not any(edit.kept.truth.holds(fact, scene) for fact in failed)
         assert all(edit.wanted.holds(fact, scene) for fact in facts_of(scene))
-        told += edit.order == order_for(scene, failed, edit.shown is not None)
+        told += edit.order == edit_instruction(scene, failed, edit.shown is not None)
         if edit.shown is not None:
             shown += 1
             assert {item.id for item in edit.shown.scene.objects} == missing

@@ -19,7 +19,7 @@ from scenewright.config.local_images import LoraSpec, QuantizationSpec
 from scenewright.config.profiles import BackendSpec
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError, GenerationRequest
-from scenewright.providers.hub.needs import Need, lacking, wanted_files
+from scenewright.providers.hub.needs import Need, missing_files, wanted_files
 from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.memory import ITEM_BYTES, Needs, plan_memory
@@ -330,5 +330,5 @@ def test_a_repository_lends_all_but_the_weights_that_a_file_replaces() -> None:
     found = wanted_files(need, ["model_index.json", *names], index)
     assert [name for name in found if name.startswith("transformer")] == ["transformer/config.json"]
     assert sum(name.startswith("vae") for name in found) == 3
-    assert lacking(need, found, index) == ()
-    assert lacking(Need("a/b", ("backend",), "pipeline"), found, index) != ()
+    assert missing_files(need, found, index) == ()
+    assert missing_files(Need("a/b", ("backend",), "pipeline"), found, index) != ()
