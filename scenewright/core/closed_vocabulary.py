@@ -31,8 +31,8 @@ from scenewright.core.vocabulary import converse, entailed, place_of, same_key, 
 FILE = "vocabulary.json"
 """File in a model's folder that names its words."""
 Part = Literal["class", "attribute", "value", "predicate", "word", "question"]
-"""What an unknown word names; ``word``: it occurs in the question, not in a part of the fact;
-``question``: all words are known, but nothing was learnt about what asks so."""
+"""Kind of thing that an unknown word names; ``word``: it occurs in the question, not in a part of
+the fact; ``question``: all words are known, but nothing was learnt about what asks so."""
 
 _SHOWN = 12
 

@@ -65,7 +65,7 @@ _LETTERS = re.compile(r"[fhlmnrsx][b-df-hj-np-tv-xz0-9]*(?:[^\w]|$)|8|1[18](?!\d
 _SILENT_H = re.compile(r"hour|honest|honou?r|heir", re.IGNORECASE)
 
 Part = Literal["noun", "participle", "ing", "verb", "weak", "and", "adverb", "preposition"]
-"""What a word of a value can be; adjectives stand where nouns do."""
+"""Parts of speech of a value's word; adjectives stand where nouns do."""
 Place = Literal["before", "state", "behind", "text"]
 
 

@@ -95,7 +95,7 @@ class Counting(FrozenModel):
     question: str
     """``How many red balls are there in the image?``"""
     statement: str
-    """What the facts say together, for people: ``exactly 3 balls``, ``at least 2 red balls``."""
+    """Content of the facts together, for people: ``exactly 3 balls``, ``at least 2 red balls``."""
     least: int
     """The number from which on the fact's own question is answered with yes."""
     wanted: int
@@ -369,7 +369,7 @@ def voids(parent: Verdict, child: Fact) -> bool:
 _TELLS: Mapping[State, int] = {"yes": 0, "unscored": 1, "no": 2, "void": 3}
 """Order in which verdicts are assigned to present instances, then to absent ones."""
 HALF = 0.5
-"""What is likelier than this is there."""
+"""Probability above which a thing is there."""
 _MOST_SETS = 20_000
 """Most sets of instances that are tried; beyond, each class is decided alone."""
 

@@ -66,7 +66,7 @@ class Exclusion(FrozenModel):
 
 
 class Count(FrozenModel):
-    """How the number of some objects of a class is meant."""
+    """Meaning of the number of some objects of a class."""
 
     objects: tuple[str, ...]
     """Their ids."""
@@ -93,7 +93,7 @@ class Doubt(FrozenModel):
     text: str
     """The passage as it stands in the sentence; ``start`` and ``end`` as in :class:`Passage`."""
     question: str
-    """What a person is asked: "two dogs in all, or two of each?"."""
+    """Question to a person: "two dogs in all, or two of each?"."""
     choices: tuple[Choice, ...] = ()
     """The first is the reading that was taken."""
 

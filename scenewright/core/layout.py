@@ -343,7 +343,7 @@ def keep_outside(
 
 
 CONTEXT = 0.25
-"""What a crop holds around what may change, as a share of the longer side of that."""
+"""Margin of a crop around the area that may change, as a share of its longer side."""
 SMALLEST = 0.5
 """Shortest side of a crop, as a share of the default size: models draw badly far below it."""
 WORTH = 0.8

@@ -78,7 +78,7 @@ class PredicateStatistics:
     """Counts of (class, predicate, class), or a fixed table of wrong options."""
 
     counts: Mapping[Triple, int] = field(default_factory=dict)
-    """How often each relation was seen; an empty class stands for all rare ones."""
+    """Counts of each relation; an empty class stands for all rare ones."""
     fixed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Predicate → its fixed wrong options, used instead of counts."""
     name: str = ""

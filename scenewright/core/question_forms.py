@@ -34,7 +34,7 @@ _DETERMINERS = {
     **dict.fromkeys([*LISTS.phrases("questions", "determiners"), ()], 1),
     ("at", "least", "one"): 1,
 }
-"""What stands before a thing that is asked for, and how many of it are meant at least."""
+"""Words before a thing that is asked for, and the least number of them that is meant."""
 _OPENINGS = frozenset(LISTS.phrases("questions", "openings"))
 """Beginnings that ask whether what follows is there."""
 _ENDINGS = frozenset(

@@ -62,7 +62,7 @@ _ASPECT_WORDS: dict[RealismAspect, str] = {
     "shape": "shape and structure",
     "texture": "texture, color and shade",
 }
-"""How OcR's prompts name the aspects (Liang et al., Sec. 4.1)."""
+"""Names of the aspects in OcR's prompts (Liang et al., Sec. 4.1)."""
 _LOOKS_REAL = " has a realistic {}"
 
 
@@ -510,7 +510,7 @@ def _relation_fact(
 
 @dataclass(frozen=True, slots=True)
 class QuestionForm:
-    """How a scene is asked about; equal scenes and forms give equal facts."""
+    """Form of the questions about a scene; equal scenes and forms give equal facts."""
 
     protocol: Protocol = "grounded"
     """Question protocol: the paper's or ours."""

@@ -219,7 +219,7 @@ class SceneGraph(FrozenModel):
     intent: Annotated[Intent, WithJsonSchema(_INTENT_SCHEMA)] = Field(
         default_factory=Intent, exclude_if=lambda intent: not intent
     )
-    """What was said beside it."""
+    """Intent beside the graph."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -393,12 +393,12 @@ class SceneGraph(FrozenModel):
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
-        """What its sentence could mean otherwise; nothing once it does not say the graph."""
+        """Other meanings of its sentence; nothing once it does not say the graph."""
         return self.intent.doubts if self.sentence else ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What of its sentence was not read, in one line, and each doubt, in one.
+        """Unread passages of its sentence, in one line, and each doubt, in one.
 
         After an edit of the graph, that its prompts are composed.
         """

@@ -20,8 +20,8 @@ from typing import Any, Literal, get_args
 from scenewright.core.inflection import ing_form, participle, read_data, verb_base
 
 PredicateKind = Literal["spatial", "posture", "locomotion", "social"]
-"""Where a thing is, how a body rests on another, a change of place, or what one does to another
-(XTC-Bench, Sec. 6.1.1)."""
+"""Kind of a predicate: a place, how a body rests on another, a change of place, or an action on
+another (XTC-Bench, Sec. 6.1.1)."""
 PREDICATE_KINDS: tuple[PredicateKind, ...] = get_args(PredicateKind)
 
 _REMEMBERED = 2**14
@@ -119,7 +119,7 @@ FURTHER_LINES: tuple[str, ...] = tuple(_WORDS["lines"]["further"])
 NOT_IN_LINES: frozenset[str] = frozenset(_WORDS["lines"]["without"])
 """Wordings that no triplet line has for a predicate."""
 DIRECTIONS: tuple[str, ...] = ("left of", "right of", "above", "below")
-"""Where a thing is in the picture relative to another."""
+"""Place of a thing in the picture relative to another."""
 _NO_PLACE: frozenset[str] = frozenset(_WORDS["answers"]["no_place"])
 _HANDLING: frozenset[str] = frozenset(_WORDS["answers"]["handling"])
 

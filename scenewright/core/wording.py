@@ -1,4 +1,4 @@
-"""How the sentence of a scene words its things: articles, owners, and where adjectives stand.
+"""Wording of the things of a scene's sentence: articles, owners, and where adjectives stand.
 
 A graph keeps labels and values only. Where the scene has a sentence, questions and composed prompts
 word a thing as the sentence does; where it has none, or after an edit, by the rules of

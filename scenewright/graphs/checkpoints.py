@@ -42,7 +42,7 @@ _EVENTS, _GRAPH = "events", "graph"
 
 
 class RunPlace(Protocol):
-    """What names a run: its folder, as ``scenewright.runs.folder.RunFolder`` has it."""
+    """Name of a run: its folder, as ``scenewright.runs.folder.RunFolder`` has it."""
 
     @property
     def path(self) -> Path:

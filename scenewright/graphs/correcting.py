@@ -1,4 +1,4 @@
-"""What an edit means: from a person's words to what is asked, what is known, what is kept.
+"""Meaning of an edit: from a person's words to the scene, the known verdicts and the kept image.
 
 All of it is worked out from the run's events, before anything is changed: an edit that does not
 fit raises :class:`EditError` and leaves no trace.
@@ -198,10 +198,10 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True)
 class ReviewContext:
-    """What a run shows to a person: its pictures, what was found in them, and which is kept."""
+    """View of a run for a person: its pictures, their verdicts, and the kept one."""
 
     scenes: tuple[RequestedScene, ...]
-    """What was asked, oldest first."""
+    """Scenes that were asked for, oldest first."""
     drawn: frozenset[int]
     """Rounds whose candidate is there."""
     cards: Mapping[int, ScoreCard]

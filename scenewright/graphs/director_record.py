@@ -44,7 +44,7 @@ SILENCE = 3
 
 @dataclass(frozen=True, kw_only=True)
 class DirectorContext(RefineContext):
-    """What the director needs besides: runtime context of ``graphs/director.py``."""
+    """Further needs of the director: runtime context of ``graphs/director.py``."""
 
     chat: BaseChatModel
     """The language model that directs; it must take tools."""

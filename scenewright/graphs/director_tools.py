@@ -59,7 +59,7 @@ from scenewright.tools.director import (
 _DECLINED = ("refusal", "content_filter", "safety", "prohibited_content", "blocklist")
 """Providers' words for why a reply ended, where they mean that it was declined."""
 _ENDINGS = ("stop", "stop_reason", "finish_reason")
-"""Where LangChain's chat models keep them."""
+"""Place where LangChain's chat models keep them."""
 _DRAWN_ID = "lc_"
 
 
@@ -329,11 +329,11 @@ class DirectorTool:
     """A tool of the director, ready to be offered in any form."""
 
     name: str
-    """What it is called."""
+    """Name."""
     about: str
-    """What it does, for a language model."""
+    """Description for a language model."""
     arguments: type[Arguments]
-    """What it takes."""
+    """Type of its arguments."""
     use: Callable[[Any], Awaitable[ToolReply]]
     """Does it; raises ``ToolError``."""
 

@@ -267,7 +267,7 @@ def stored_metadata(drawn: GeneratedImage) -> dict[str, Any]:
 
 
 def stored_prompt_count(meta: Mapping[str, Any]) -> PromptCount | None:
-    """How the prompt of a picture in a store was read; None if that was not noted."""
+    """Return how the prompt of a stored picture was read; None if that was not noted."""
     count = meta.get("count")
     return PromptCount(**count) if isinstance(count, dict) else None
 

@@ -1,4 +1,4 @@
-"""What keeps a run from beginning or going on. Each message says how to fix it."""
+"""Errors that keep a run from beginning or going on. Each message says how to fix it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class EditError(RunError):
 
 
 class RunInterrupted(RunError):
-    """What a run is kept in was away for a moment; the same again goes on once it is back."""
+    """The store of a run was unavailable for a moment; the same call goes on once it is back."""
 
 
 class LogError(ScenewrightError, RuntimeError):

@@ -1,4 +1,4 @@
-"""What a run tells while it goes: typed events, one JSON object a line in ``events.jsonl``.
+"""Events of a run: typed, one JSON object a line in ``events.jsonl``.
 
 Every event is stored but those of :data:`STREAMED`. Its ``key`` is the same when a killed run
 repeats the step, so that the log of a resumed run holds each event once.
@@ -23,11 +23,11 @@ from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FiniteModel, FrozenModel
 
 Corrected = Literal["yes", "no"]
-"""What a person says of a fact: it holds in the picture, or it does not."""
+"""Verdict of a person on a fact: it holds in the picture, or it does not."""
 
 
 class Edit(FiniteModel):
-    """What a person says of a run, and how it goes on from there."""
+    """Correction of a run by a person, from which it goes on."""
 
     key: str = Field(min_length=1, max_length=200)
     """Names the edit within its run: the same key again is the same edit and changes nothing."""
@@ -78,7 +78,7 @@ class Place(FrozenModel):
     objects: tuple[str, ...]
     """Ids of the objects that are drawn anew there."""
     regions: tuple[Box, ...] = ()
-    """What may change; empty: the whole picture."""
+    """Area that may change; empty: the whole picture."""
     missing: tuple[str, ...]
     """Ids of the facts that it is to gain."""
     watched: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ class Proposal(FiniteModel):
     image: str
     """Content hash of the whole picture with the place drawn anew."""
     does: str
-    """How it was drawn, in words."""
+    """Repair that drew it, in words."""
     gained: tuple[str, ...] = ()
     """Ids of missing facts that it holds."""
     lost: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ class Proposal(FiniteModel):
 
 
 class SentenceReading(FrozenModel):
-    """How the sentence of a scene was read, and what that cost."""
+    """Reading of the sentence of a scene, with its cost."""
 
     reader: Literal["llm", "rules"]
     """A language model, or the rules."""
@@ -151,15 +151,15 @@ class RunStarted(_Event):
     run_id: str
     """Name of the run folder."""
     scene: SceneGraph
-    """What is asked."""
+    """Scene that is asked for."""
     facts: tuple[Fact, ...]
-    """What will be checked."""
+    """Facts that will be checked."""
     config: dict[str, Any]
     """Profile and options as in the manifest."""
     reading: SentenceReading | None = Field(
         default=None, exclude_if=lambda reading: reading is None
     )
-    """How the sentence was read; None for a scene that was given as a graph."""
+    """Reading of the sentence; None for a scene that was given as a graph."""
     sentence: str = Field(default="", exclude_if=lambda said: not said)
     """Of runs of before 1.1: words that the scene was read from (now ``scene.intent``)."""
 
@@ -177,7 +177,7 @@ class Warned(_Event):
     another version than before; ``independence``: one model stands behind two names; ``reading``:
     the rules read the sentence in place of a language model that failed."""
     text: str
-    """What it is, and the remedy."""
+    """Warning and remedy."""
     facts: tuple[str, ...] = ()
     """Ids of the facts that it is about."""
 
@@ -196,7 +196,7 @@ class Composed(_Event):
     """Digest of the composed graph: the same graph is not worded twice in a run. Empty if the
     prompt says places of one picture alone."""
     author: str = ""
-    """Who wrote it: the composer's id, or of a language model ``model``, ``model again`` (its
+    """Author: the composer's id, or of a language model ``model``, ``model again`` (its
     second text) or the id of the composer that wrote in its place."""
     composer: str = ""
     """Id of the run's composer."""
@@ -230,15 +230,15 @@ class Planned(_Event):
     chosen_by: str = ""
     """The strategy that chose it, if it was another one (``router``)."""
     does: str
-    """What it does, in words."""
+    """Repair in words."""
     why: str
     """Why."""
     reference: SceneGraph | None = None
-    """What a reference image is drawn of first; none: no reference."""
+    """Graph of a reference image that is drawn first; none: no reference."""
     object: str | None = Field(default=None, exclude_if=lambda id_: id_ is None)
     """In logs of older versions: id of the object that was drawn anew to look more real."""
     region: Box | None = Field(default=None, exclude_if=lambda box: box is None)
-    """Where that was: left, top, right, bottom as shares of the picture's sides."""
+    """Place of it: left, top, right, bottom as shares of the picture's sides."""
     places: tuple[Place, ...] = Field(default=(), exclude_if=lambda places: not places)
     """Places that are repaired by proposals; empty: the round draws one picture."""
     work: tuple[float, float] | None = Field(default=None, exclude_if=lambda work: work is None)
@@ -283,9 +283,9 @@ class ToolCalled(_Event):
     tool: str
     """The tool's name; empty where the reply names none."""
     arguments: dict[str, Any]
-    """What it was called with."""
+    """Arguments of the call."""
     outcome: str
-    """What it told the language model, without pictures."""
+    """Reply to the language model, without pictures."""
     ok: bool
     """Whether it did what it was asked."""
     said: str = ""
@@ -305,7 +305,7 @@ class Step(_Event):
     round: int
     """From 0."""
     purpose: Purpose
-    """What is drawn."""
+    """Purpose of the image."""
     step: int
     """Steps done."""
     of: int
@@ -319,7 +319,7 @@ class PartialImage(_Event):
     round: int
     """From 0."""
     purpose: Purpose
-    """What is drawn."""
+    """Purpose of the image."""
     step: int
     """Steps done, or the number of the partial image, from 1."""
     of: int
@@ -335,11 +335,11 @@ class Retrying(_Event):
     round: int
     """The round that it is for; -1: nothing is drawn yet."""
     model: str
-    """What was asked: ``account:model`` and what for."""
+    """Failed call: ``account:model`` and its purpose."""
     attempt: int
     """Which attempt of the call failed, from 1."""
     seconds: float
-    """How long it took."""
+    """Seconds that it took."""
     reason: str
     """Why it failed."""
     wait: float
@@ -353,11 +353,11 @@ class Generated(_Event):
     round: int
     """From 0."""
     purpose: Purpose
-    """What was drawn."""
+    """Purpose of the image."""
     image: str
     """Content hash."""
     request: GenerationRequest
-    """What it was drawn from."""
+    """Request that it was drawn from."""
     seconds: float
     """Wall time of the drawing."""
     usd: float = 0.0
@@ -380,7 +380,7 @@ class Generated(_Event):
     prompt_tokens: int | None = None
     """Tokens of the prompt; None: not known."""
     tokens_dropped: int = 0
-    """Those of them that the model did not read."""
+    """Facts that the model did not read."""
     facts_dropped: tuple[str, ...] = ()
     """Ids of the facts that the prompt says in words which the model did not read, or for which it
     had no room."""
@@ -402,7 +402,7 @@ class Drafted(_Event):
     images: tuple[str, ...]
     """Content hashes of the drafts."""
     cards: tuple[ScoreCard, ...]
-    """What the loop's judges found in each, all facts asked at once."""
+    """Verdicts of the loop's judges on each, all facts asked at once."""
     kept: int
     """Index of the draft that is finished."""
     judge_calls: int
@@ -424,7 +424,7 @@ class Proposed(_Event):
     heat: int
     """From 1."""
     proposals: tuple[Proposal, ...]
-    """Those of all places, place by place."""
+    """Proposals of all places, place by place."""
     judge_calls: int
     """Calls of judges for them."""
     tokens_in: int = 0
@@ -452,7 +452,7 @@ class Selected(_Event):
     calls: int
     """Calls of judges for all proposals and for the candidate put together."""
     judge_calls: int
-    """Those of them for the candidate alone."""
+    """Calls for the candidate alone."""
     tokens_in: int = 0
     """Their input tokens."""
     tokens_out: int = 0
@@ -499,7 +499,7 @@ class Judged(_Event):
 
 
 class Missing(_Event):
-    """What the candidate was not found to hold."""
+    """Facts missing in the candidate."""
 
     type: Literal["missing"] = "missing"
     round: int
@@ -536,11 +536,11 @@ class Edited(_Event):
     base: int
     """Round of the picture that the run goes on from."""
     scene: SceneGraph
-    """What is asked from here on."""
+    """Scene that is asked for from here on."""
     facts: tuple[Fact, ...]
-    """What is checked from here on."""
+    """Facts that are checked from here on."""
     verdicts: dict[str, Literal["yes", "no"]] = Field(default_factory=dict)
-    """What the person says of the picture, by fact id: these facts are not asked."""
+    """Verdicts of the person by fact id: these facts are not asked."""
     corrects: bool = True
     """Whether the edit begins a round; else the run just goes on."""
     rounds: int = 3

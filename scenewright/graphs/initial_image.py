@@ -23,7 +23,7 @@ class InitialImage:
     """Pictures that come with a run, RGB; they are kept in its folder before it begins."""
 
     start: Image.Image | None = None
-    """What it begins with."""
+    """Image to begin with."""
     mask: Image.Image | None = None
     """White where that may change."""
 

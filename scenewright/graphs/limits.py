@@ -145,7 +145,7 @@ def unaffordable(
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What the parts of a round may take."""
+    """Most that the parts of a round may take."""
 
     picture: Amount
     """A picture."""

@@ -31,7 +31,7 @@ INDEPENDENT = "by judges that the loop never saw"
 
 
 class Reporting(FrozenModel):
-    """Who reports a result."""
+    """Kind of report: independent, a self-report, or none."""
 
     kind: ReportKind
     """``independent``: by other models than the loop's; ``self``: by models of the loop, as
@@ -41,12 +41,12 @@ class Reporting(FrozenModel):
     doubled: tuple[str, ...] = ()
     """Models that answered under two names in one panel, so that their votes count double."""
     unknown: tuple[str, ...] = ()
-    """What directed the loop without telling which model it is: whether that is another one than
+    """Director that did not tell which model it is: whether that is another one than
     those of the report nobody knows."""
 
     @property
     def line(self) -> str:
-        """Whose scores the report's are, in a few words."""
+        """Source of the report's scores, in a few words."""
         if self.kind == "none":
             return "no report: only the judges of the loop looked"
         if self.kind == "independent":
@@ -59,7 +59,7 @@ class Reporting(FrozenModel):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the scores must know."""
+        """Notes for a reader of the scores."""
         found = []
         if self.kind == "self":
             found.append(
@@ -125,7 +125,7 @@ def reporting_from(
     *,
     aliases: Mapping[str, str] | None = None,
 ) -> Reporting:
-    """Who reports: judge id → models that answered for it, of both sides and of a director.
+    """Return judge id → models that answered for it, of both sides and of a director.
 
     ``aliases``: the models behind ids that do not tell them.
     """

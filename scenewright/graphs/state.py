@@ -56,7 +56,7 @@ class CheckContext:
     options: LoopOptions = field(default_factory=LoopOptions)
     """Numbers and choices."""
     panel: Panel = field(default_factory=Panel)
-    """How answers become verdicts."""
+    """Panel that turns answers into verdicts."""
     cascade: CascadeSpec | None = None
     """Which of the loop's judges are asked first; none: all at once. The judges of the report
     are always asked all at once."""
@@ -111,11 +111,11 @@ class RefineContext(CheckContext):
     """Dependencies of the loop: runtime context of ``graphs/refine.py``."""
 
     backend: ImageBackend
-    """What draws."""
+    """Backend that draws."""
     composer: Composer
-    """What writes prompts."""
+    """Composer of prompts."""
     detector: Detector | None = None
-    """What finds objects in pictures, for strategies that repair places; none: judges and composer
+    """Detector of objects in pictures, for strategies that repair places; none: judges and composer
     alone tell of places."""
     pause: Callable[[], bool] = never
     """Asked before each plan: whether a person wants to look, and the loop is to wait."""

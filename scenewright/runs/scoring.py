@@ -52,12 +52,12 @@ if TYPE_CHECKING:
 
 
 class Score(FrozenModel):
-    """What the judges of a profile say of one image."""
+    """Verdicts of a profile's judges on one image."""
 
     scene: SceneGraph
-    """What was asked."""
+    """Scene that was asked about."""
     facts: tuple[Fact, ...]
-    """What was checked."""
+    """Checked facts."""
     loop: ScoreCard
     """By the judges that would steer a loop."""
     report: ScoreCard | None
@@ -67,9 +67,10 @@ class Score(FrozenModel):
     answers: tuple[JudgeAnswers, ...]
     """Each judge's answers."""
     warnings: tuple[str, ...] = ()
-    """What of the scene the judges cannot answer, and why a language model did not read it."""
+    """Parts of the scene that the judges cannot answer, and why a language model did not read it.
+    """
     reading: SentenceReading | None = Field(default=None, exclude_if=lambda read: read is None)
-    """How the sentence was read; None where no language model was asked."""
+    """Reading of the sentence; None where no language model was asked."""
 
     @property
     def usd(self) -> float:

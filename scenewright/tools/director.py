@@ -145,7 +145,7 @@ class Inpaint(_Drawing):
     image: str = Field(default="best", max_length=40)
     """The picture to begin with: its id, best or newest."""
     strength: float = Field(default=1.0, gt=0.0, le=1.0)
-    """How freely the part is drawn: 1 forgets what was there."""
+    """Freedom in drawing the part: 1 forgets what was there."""
 
 
 SMALLEST = 0.02

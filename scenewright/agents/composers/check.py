@@ -274,7 +274,7 @@ def _words(*texts: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a text must say to state one fact.
+    """Statements that a text must make for one fact.
 
     Equally worded objects before it count too, so that the second of two dogs needs two.
     """
@@ -288,7 +288,7 @@ class _Part:
     relation: tuple[str, str, str] | None = None
     """Labels of the ends around the predicate, in small letters."""
     times: int = 0
-    """How often the relation is stated."""
+    """Number of times that the relation is stated."""
 
 
 def _with_value(name: str, key: str, value: str, times: int) -> _Part:
@@ -353,7 +353,8 @@ class _Reading:
     text: Text
     words: frozenset[str]
     found: dict[tuple[str, ...], float] = field(default_factory=dict)
-    """How often a class, a value of one or a relation is said, as far as it was asked."""
+    """Number of times that a class, a value of one or a relation is said, as far as it was asked.
+    """
 
     @classmethod
     def of(cls, text: str, names: Sequence[str]) -> _Reading:

@@ -56,7 +56,7 @@ class PromptChanges:
 
     @property
     def text(self) -> str:
-        """What was lost and added, in one line; empty if nothing was."""
+        """Lost and added words in one line; empty if there are none."""
         parts = []
         if self.lost:
             parts.append(f"not drawn: {', '.join(one.text for one in self.lost)}")

@@ -193,9 +193,9 @@ class Group:
     possessive: str = ""
     """Possessive that the sentence gives it: ``his``."""
     count: Count | None = None
-    """How its number is meant, if the sentence says it."""
+    """Meaning of its number, if the sentence says it."""
     without: tuple[str, ...] = ()
-    """What it is to be without, in words: "without a hat"."""
+    """Parts that it is to be without, in words: "without a hat"."""
     place: int | None = None
     """Words before its first mention in the sentence, if it is there."""
     outgoing: list[Edge] = field(default_factory=list)

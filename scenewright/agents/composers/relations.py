@@ -100,7 +100,7 @@ class _Asked:
     verb: str
     """Its verb in the ``-ing`` form; empty without one."""
     rest: str
-    """What follows the verb."""
+    """Words after the verb."""
     words: tuple[str, ...]
     """As the scene has it."""
 

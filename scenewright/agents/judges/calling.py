@@ -76,7 +76,7 @@ class CallingJudge(ABC, Generic[ClientT, CapsT]):
         self._caller = caller
         self._model_caps = caps
         self.caps = caps.judge_caps
-        """What it can do."""
+        """Abilities."""
         self._account = account or client.provider
         self.id = f"{self._account}:{client.model}"
         """``provider:model``, or ``account:model`` where the account has a name."""

@@ -138,7 +138,7 @@ class LocalJudge:
             counts=vocabulary is None,
             vocabulary=vocabulary,
         )
-        """What it can do."""
+        """Abilities."""
         check_loading(self._folder, device_of(device), self._how)
         self._model: Any = None
         self._failure: JudgeError | None = None

@@ -135,7 +135,7 @@ class FactReading:
     probability: float | None = None
     """Probability that the fact holds."""
     method: ProbabilityMethod | None = None
-    """How the probability was obtained; ``binary`` where there is none."""
+    """Source of the probability; ``binary`` where there is none."""
     rationale: str = ""
     """The judge's reason."""
     reason: str = ""

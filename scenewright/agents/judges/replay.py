@@ -261,7 +261,7 @@ class ReplayJudge:
             max_side=MAX_SIDE,
             local=True,
         )
-        """What it can do; ``binary`` where the record holds no probability."""
+        """Abilities; ``binary`` where the record holds no probability."""
         self._record = hashlib.sha256(data).hexdigest()
         # An image file that is named may change while the record does not.
         parts = [_READING, self._record, judge, "verbalized", sorted(self._images.items())]

@@ -144,7 +144,7 @@ class Agreement:
     clusters: tuple[tuple[int, ...], ...]
     """Columns by cluster; copies share one."""
     explanations: int
-    """How many explanations of the correlations fit; 1: one factor."""
+    """Number of explanations that fit the correlations; 1: one factor."""
     gain: float
     """Least gain in correlation with the factor that the fitted weights promise, over equal ones,
     under any of these."""

@@ -63,7 +63,7 @@ class LabelledAnswer:
     fact_id: str
     """The fact."""
     kind: FactKind
-    """What the fact is about."""
+    """Subject of the fact."""
     judge_id: str
     holds: bool
     """True label of the fact."""

@@ -79,7 +79,7 @@ class CascadeGuarantee(FiniteModel):
     first: tuple[str, ...] = Field(min_length=1)
     """Ids of the judges that are asked first, sorted."""
     aggregation: str
-    """How their answers became verdicts."""
+    """Rule by which their answers became verdicts."""
     quorum: int = Field(ge=1)
     """Fewest of them that a verdict needed."""
     risk: float = Field(gt=0.0, lt=0.5)

@@ -107,14 +107,14 @@ class PanelCalibration(FrozenModel):
     judges: tuple[str, ...]
     """Ids, sorted."""
     aggregation: Aggregation
-    """How their answers became verdicts."""
+    """Rule by which their answers became verdicts."""
     quorum: int = Field(ge=1)
     """Fewest judges that a verdict needed."""
     threshold: float
     """Above which probability a fact held."""
     choices: Literal["threshold", "pooled"] = "threshold"
-    """How choices were decided: by that threshold (files of earlier versions, which correct
-    nothing any more), or by the pooled choice."""
+    """Rule by which choices were decided: by that threshold (files of earlier versions, which
+    correct nothing any more), or by the pooled choice."""
     kinds: dict[Group, Rates]
     """By kind of fact, and all together."""
 
@@ -133,7 +133,7 @@ class Calibration(FrozenModel):
     about: str
     """The labelled facts, in words."""
     n_facts: int = Field(ge=1)
-    """How many there were."""
+    """Number of answers."""
     prevalence: dict[Group, float | None]
     """Share of them that hold; None for a kind without facts. For information only: labelled sets
     are seldom drawn as runs draw.

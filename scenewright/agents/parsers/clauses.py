@@ -54,7 +54,7 @@ _TOLD = frozenset({"be", "have", "verb", "auxiliary", "participle"})
 _SEEMS = words("verbs", "seems")
 _LABELS = words("verbs", "labels")
 _GUISES = frozenset(map(" ".join, phrases("prepositions", "guises")))
-"""What comes after them is no further thing: "dressed as a pirate"."""
+"""Words after which nothing is a further thing: "dressed as a pirate"."""
 
 
 class Clause(Standing):

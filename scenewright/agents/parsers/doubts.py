@@ -1,4 +1,4 @@
-"""What could be meant otherwise: doubts of a caption, each with sentences that leave none.
+"""Doubts of a caption: other possible meanings, each with sentences that leave none.
 
 A doubt is told where the rules had to choose: a word that is in no dictionary, a number that could
 be meant in all or of each, a phrase that could belong to either of two things, and a clause that
@@ -42,7 +42,7 @@ from scenewright.core.scene import SceneGraph
 _SHARED = words("doubts", "shared")
 """Verbs with one thing for several, or one for each."""
 _DEEDS = words("doubts", "deeds")
-"""What persons and animals do: a thing that does so is seldom what is meant."""
+"""Activities of persons and animals: a thing that does so is seldom meant."""
 _TANGLED = words("doubts", "tangled")
 """Words of clauses that say why, when or what not."""
 _ARRANGED = words("groups", "arranged")

@@ -1,4 +1,4 @@
-"""What a caption denies: things that must not be there, and all else that is left unread.
+"""Denials of a caption: things that must not be there, and all else that is left unread.
 
 Exclusions are taken out of the caption before its clauses are read: "a man without a hat, no
 people" is read as a man, with the exclusion of his hat and of persons. What denies anything else
@@ -68,15 +68,15 @@ _STOPS = frozenset({"be", "have", "auxiliary", "and", "clause", "relative", "pro
 
 @dataclass(slots=True)
 class Denied:
-    """What a caption denies."""
+    """Denials of a caption."""
 
     excluded: list[Excluded]
     others: list[Passage]
     """Passages that deny anything else than a thing."""
     places: list[tuple[int, int]]
-    """What is not read on; the object of a denied relation is ("not *on* the table")."""
+    """Words that are not read on; the object of a denied relation is ("not *on* the table")."""
     gaps: list[int]
-    """Where words on both sides of what is not read are none of one phrase."""
+    """Places where the words on both sides of unread ones are none of one phrase."""
 
 
 def denied_in(text: str) -> Denied:
@@ -115,7 +115,7 @@ _THERE = re.compile(
     r"\s+(?:on|in|inside|at|near|around|beside|behind|under|above|to|with)\s+(?:it|them|him|her)\b",
     re.IGNORECASE,
 )
-"""Where what must not be there would be: "no cat on it"."""
+"""Place of a thing that must not be there: "no cat on it"."""
 _JOINS = re.compile(r"[\s,]*(?:and|or|nor)?\s*", re.IGNORECASE)
 
 

@@ -25,20 +25,20 @@ NO_STATES = words("verbs", "no_states")
 OF_TARGETS = words("verbs", "of_targets")
 """A place after them and their object is the object's."""
 BLOWS = words("verbs", "blows")
-"""What is done to somebody with one of :data:`WEAPONS`."""
+"""Actions on somebody with one of :data:`WEAPONS`."""
 EMPTY_STATES = words("verbs", "empty_states")
 GIVES = words("verbs", "gives")
 """Deeds with what is given and who gets it."""
 SAYS = words("verbs", "says")
 WRITES = words("verbs", "writes")
 DEPICTIONS = words("nouns", "depictions")
-"""What shows something: a place after "a painting of a corgi" may be the painting's."""
+"""Things that show something: a place after "a painting of a corgi" may be the painting's."""
 FIGURES = words("nouns", "figures")
 """Depictions that stand somewhere."""
 SURFACES = words("nouns", "surfaces")
-"""What has pictures on it."""
+"""Things with pictures on them."""
 WALLS = words("nouns", "walls")
-"""What hangs or is shown there is no person."""
+"""Things that hang or are shown there are no persons."""
 WEAPONS = words("nouns", "weapons")
 _MATERIAL_LINKS = frozenset({"made of", "made from", "made out of", "made up of"})
 _SHAPE_LINKS = frozenset({"in the shape of", "in shape of", "shaped like", "in the form of"})
@@ -50,7 +50,7 @@ TURNED = words("verbs", "turned")
 _POSTURES = words("verbs", "manners")
 _LIKE = frozenset({"looking like", "like", "dressed like", "dressed as", "as"})
 _LOOKS = frozenset({"wear", "hold", "carry", "have"})
-"""Who does so goes on to do what follows; after "a man that looks like Santa" too."""
+"""Verbs whose subject goes on to do what follows; after "a man that looks like Santa" too."""
 _BESIDE = frozenset({"next to", "beside", "behind", "in front of", "by", "above", "below"})
 _ONTO = frozenset({"into", "onto", "toward", "towards", "through"})
 _FAR = frozenset(

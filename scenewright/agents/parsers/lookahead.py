@@ -1,4 +1,4 @@
-"""What follows in a sentence: the words that a clause looks at before it reads on."""
+"""Lookahead in a sentence: the words that a clause looks at before it reads on."""
 
 from __future__ import annotations
 

@@ -88,9 +88,9 @@ class Mention:
     number: int | None = None
     """The number that was said, if one was: "three", "a pair of"."""
     count: CountKind | None = None
-    """How the number is meant; None for one thing."""
+    """Meaning of the number; None for one thing."""
     group: int | None = None
-    """How many groups the number is of: 4 for "four pairs"."""
+    """Number of groups: 4 for "four pairs"."""
     told: bool = False
     """Whether its things may be told one by one: "a stack of three plates"."""
     part: str = ""
@@ -112,7 +112,7 @@ class Mention:
     cover: tuple[str, Mention] | None = None
     """Predicate and mention of what covers or fills it: "a snow covered hill"."""
     text: str = ""
-    """What is written on it."""
+    """Text written on it."""
     contents: tuple[str, list[Mention]] | None = None
     """Predicate and mentions of what it holds: "a cup of coffee"."""
     again: bool = False
@@ -120,7 +120,7 @@ class Mention:
     pronoun: str = ""
     """Pronoun; then there is no name."""
     place: tuple[int, int] = (-1, -1)
-    """Where it begins and ends in the caption."""
+    """Begin and end in the caption."""
     ignored: bool = False
     """Whether its head cannot be drawn ("the left side")."""
 

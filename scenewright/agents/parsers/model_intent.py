@@ -1,4 +1,4 @@
-"""What a language model reads beside the graph, checked against the sentence by the rules.
+"""Intent read by a language model beside the graph, checked against the sentence by the rules.
 
 The model says what is meant of the whole picture, what must not be there, numbers, texts, doubts
 and what it did not read. The rules hold it to the sentence: objects and passages must stand in it,

@@ -175,7 +175,7 @@ def is_foreign(text: str) -> bool:
 
 
 class _Beside:
-    """What a caption says beside its objects, and the words that are left to read."""
+    """Parts of a caption beside its objects, and the words that are left to read."""
 
     def __init__(self, text: str) -> None:
         self._text = text = _unquoted(text)

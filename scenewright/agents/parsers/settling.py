@@ -435,7 +435,7 @@ class _Opened:
     by: Token | None
     """Its first determiner, if it has one."""
     after: Tag | None
-    """What stands before it."""
+    """Word before it."""
 
     @property
     def joined(self) -> bool:
@@ -527,7 +527,7 @@ def _noun_run(pieces: Sequence[tuple[str, Tag | None]], at: int) -> list[str]:
 
 _DETERMINING = frozenset({"article", "possessive", "number", "determiner"})
 _NAMED_WITH = PARTS | THING_PARTS | CLOTHES | {f"{word}s" for word in PARTS | THING_PARTS | CLOTHES}
-"""What is named with the person or animal before it: "the dog ears"."""
+"""Parts named with the person or animal before them: "the dog ears"."""
 
 
 _LISTED = frozenset({"color", "material", "texture"})

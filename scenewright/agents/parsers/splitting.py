@@ -55,7 +55,7 @@ def spanning(words: Sequence[str], at: int, size: int, text: str = "") -> str:
 
 _WRITINGS = LISTS.words("nouns", "writings")
 _TELLS = frozenset({"say", "says", "saying"})
-"""What a sign does, of which the text is known by its capitals: "that says Keep Out"."""
+"""Verbs of a sign whose text is known by its capitals: "that says Keep Out"."""
 _SAYS = frozenset(
     {"says", "say", "saying", "reads", "reading", "read", "writing", "spelling", "spells", "said"}
 )
@@ -89,7 +89,7 @@ _QUOTED = re.compile(
 _MARK = "\ue000"
 _JUNK = re.compile(r"https?://\S+|<[^<>]*>|[\[\](){}<>|*_~^\ue000]+")
 _WEIGHT = re.compile(r"(?<=::)-?\d+(?:\.\d+)?")
-"""How much a part of the prompt weighs to a drawing program: "black paper::2"."""
+"""Weight of a part of the prompt in a drawing program: "black paper::2"."""
 _OPTION = re.compile(
     r"(?:(?<=\s)|^)(?:--|—)(?:no\b[^,;]*?(?=\s(?:--|—)|[,;]|$)"
     r"|[a-z]+\b(?:\s+[\d.][\w.:/]*|\s+[^\s,;]+(?=\s*(?:--|—|[,;]|$)))?)"

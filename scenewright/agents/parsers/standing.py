@@ -1,4 +1,4 @@
-"""Where the reader of a sentence stands, and of what it takes the next words to be said.
+"""State of the reader of a sentence: its place, and the subjects of the next words.
 
 The rules here only look: :class:`~scenewright.agents.parsers.clauses.Clause` acts on them.
 """
@@ -48,7 +48,7 @@ OBJECT_PRONOUNS = frozenset({"it", "them", "him", "her", "its", "their", "his"})
 
 
 class Standing:
-    """What a sentence has told so far."""
+    """Content of a sentence so far."""
 
     def __init__(self, things: Things) -> None:
         self._things = things
@@ -63,15 +63,15 @@ class Standing:
         self._hangs = ""
         """State of the subject that follows its verb: "above the door hangs a clock"."""
         self._antecedent: list[Thing] = []
-        """What a clause of its own is about: "the boy that the dog follows"."""
+        """Subject of a clause of its own: "the boy that the dog follows"."""
         self._made: list[Thing] = []
-        """What the last words told the material of: "made of bread and" goes on with it."""
+        """Thing whose material the last words named: "made of bread and" goes on with it."""
         self._deed: Link | None = None
         """The last link of a subject: "so does a gecko" repeats it."""
         self._bearing = Link([], [])
         """The last link whose objects its sources have with them."""
         self._reference: list[Thing] = []
-        """What the place before was of: "to the left of the tree …, to the right of it …"."""
+        """Thing of the place before: "to the left of the tree …, to the right of it …"."""
         self._coordinate: str = ""
         self._joined = ""
         self._copula = False
@@ -87,7 +87,7 @@ class Standing:
         self._prefix = ""
         """Noun before the verb that it belongs to: "is car surfing"."""
         self._lettered_last: list[Thing] = []
-        """What the last text is written on."""
+        """Thing that the last text is written on."""
         self._written: list[str] = []
         """Texts whose bearer has not been named yet."""
 

@@ -121,7 +121,7 @@ NO_RELATION = frozenset(" ".join(p) for p in phrases("prepositions", "none")) | 
 PLACES = frozenset(phrases("places", "phrases"))
 AUXILIARY_PHRASES = frozenset(phrases("closed", "auxiliary_phrases"))
 POSTURES = words("verbs", "postures")
-"""What needs no object: "standing couple" begins with an adjective."""
+"""Verbs that need no object: "standing couple" begins with an adjective."""
 COVERS = words("verbs", "covers")
 ACTIVITIES = frozenset(phrases("verbs", "activities"))
 """Participles between two nouns: "a snow covered hill"."""
@@ -134,7 +134,7 @@ PARTS = words("nouns", "parts")
 THING_PARTS = words("nouns", "thing_parts")
 """Parts of vehicles, buildings and furniture."""
 WHOLES = words("nouns", "wholes")
-"""What has such parts: a "car window" is a window that a car has."""
+"""Wholes with such parts: a "car window" is a window that a car has."""
 CLOTHES = words("nouns", "clothes")
 PLANTS = words("nouns", "plants")
 VESSELS = words("nouns", "vessels")
@@ -264,5 +264,5 @@ class Token:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where it begins and ends in the caption; (-1, -1) for a word without a place."""
+        """Begin and end in the caption; (-1, -1) for a word without a place."""
         return (self.text.start, self.text.end) if isinstance(self.text, Word) else (-1, -1)

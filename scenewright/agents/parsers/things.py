@@ -40,9 +40,9 @@ class Thing:
     number: int | None = None
     """The number that was said, if one was."""
     count: CountKind | None = None
-    """How its number is meant; None for one thing."""
+    """Meaning of its number; None for one thing."""
     members: dict[int, Thing] = field(default_factory=dict)
-    """Those of which more is said than of the others, by their place from 0."""
+    """Instances of which more is said than of the others, by their place from 0."""
     attributes: dict[str, list[str]] = field(default_factory=dict)
     """Attribute key → values, in the order of the words."""
 
@@ -74,7 +74,7 @@ class Things:
         self.listing = False
         """Whether the sentence that is read follows a colon."""
         self.told: Thing | None = None
-        """Those of several that the next sentences tell one by one, if any."""
+        """Instances that the next sentences describe one by one, if any."""
         self.understood: set[str] = set()
         """Words that meant something that was named before."""
         self.together: list[Thing] = []

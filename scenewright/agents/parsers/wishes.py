@@ -1,4 +1,4 @@
-"""What a caption says of the whole picture: medium, style, artist, view, light, time, weather.
+"""Wishes of a caption for the whole picture: medium, style, artist, view, light, time, weather.
 
 These words are wishes (:class:`~scenewright.core.intent.Global`) and never objects. They stand
 before the description ("a photo of"), between commas ("cinematic lighting, 8k"), at its end ("by

@@ -37,7 +37,7 @@ class Format:
     """One file format, both ways."""
 
     name: str
-    """What ``format=`` takes."""
+    """Values of ``format=``."""
     about: str
     """One line for help texts."""
     read: Callable[[str, str], list[SceneGraph]]

@@ -123,7 +123,7 @@ class Mention:
     ordinal: int | None = None
     """2 for "a second dog"."""
     count: int = 1
-    """How many instances: 2 for "two dogs"."""
+    """Number of instances: 2 for "two dogs"."""
     another: bool = False
     """Always a new instance."""
 

@@ -23,7 +23,7 @@ from scenewright.core.ports import MAX_PROMPT, MAX_SIDE, MAX_STEPS
 from scenewright.core.validation import FiniteModel, FrozenModel
 
 ReferenceMaths = Literal["exact", "joined", "pictures", "none"]
-"""How reference images enter a picture.
+"""Way in which reference images enter a picture.
 
 ``exact``: each has its own softmax and weight (Scene-Bench Eq. 5; UNets, Flux). ``joined``: its
 keys share one softmax with those of the picture itself, so that the weight is that of both (SD3).
@@ -69,7 +69,7 @@ class BackendFeatures:
     references: int
     """Most reference images in one request; 0: none."""
     reference_maths: ReferenceMaths
-    """How references enter the picture, and whether Eq. 5 holds."""
+    """Way in which references enter the picture, and whether Eq. 5 holds."""
     masks: bool
     """Whether a reference may carry a mask."""
     edit: bool
@@ -160,7 +160,7 @@ class Box(FiniteModel):
     phrase: str = Field(min_length=1, max_length=2_000)
     """The thing in words: ``small red dog``."""
     region: Region
-    """Where it is to be."""
+    """Place."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -200,7 +200,7 @@ class GenerationRequest(FiniteModel):
     prompt: str = Field(min_length=1, max_length=MAX_PROMPT)
     """Description of the image, or the instruction of ``start.instruct``."""
     negative_prompt: str = ""
-    """What to avoid."""
+    """Things to avoid."""
     seed: int = Field(ge=0, lt=2**63)
     """Seed of the starting noise."""
     width: int | None = Field(default=None, ge=8, le=MAX_SIDE, multiple_of=8)
@@ -223,7 +223,7 @@ class GenerationRequest(FiniteModel):
     emphasis: tuple[Emphasis, ...] = ()
     """Weighted words of the prompt (``features.emphasis``)."""
     boxes: tuple[Box, ...] = Field(default=(), exclude_if=lambda boxes: not boxes)
-    """Where things are to be (``features.boxes``)."""
+    """Places of things (``features.boxes``)."""
 
     def key(self, backend_fingerprint: str) -> str:
         """Return the SHA-256 (hex) of request and backend fingerprint: the image's key."""

@@ -20,7 +20,7 @@ from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import Answer, Fact, FactKind, ProbabilityMethod
 
 StructuredOutput = Literal["tool", "schema", "none"]
-"""How a judge is made to answer in a given form: by a forced tool call with a strict schema, by a
+"""Way to make a judge answer in a given form: by a forced tool call with a strict schema, by a
 JSON schema for the answer's text, or not at all.
 """
 
@@ -44,7 +44,7 @@ class JudgeCaps:
     images_per_call: int = 1
     """Most images that one model call takes."""
     structured: StructuredOutput = "none"
-    """How it is made to answer in a given form."""
+    """Way to make it answer in a given form."""
     sampling: tuple[str, ...] = ()
     """Accepted sampling parameters, of ``temperature``, ``top_p``, ``seed``."""
     kinds: frozenset[FactKind] | None = None

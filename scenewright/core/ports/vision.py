@@ -220,9 +220,9 @@ class Extraction:
     confidence: Mapping[str, float] = field(default_factory=dict)
     """Fact id (as in :mod:`scenewright.core.questions`) → confidence in [0, 1], where known."""
     dropped: tuple[Dropped, ...] = ()
-    """What was left out, in order."""
+    """Omissions, in order."""
     unread: tuple[Unread, ...] = ()
-    """What is unknown because a model failed; empty for a complete graph."""
+    """Parts unknown because a model failed; empty for a complete graph."""
 
     answered: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Replies of the parts that succeeded, as JSON data, if the extractor is :class:`Resumable`;

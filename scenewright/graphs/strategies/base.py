@@ -44,12 +44,12 @@ from scenewright.graphs.state import round_seed
 
 @dataclass(frozen=True, slots=True)
 class GenerationOverrides:
-    """How the next candidate differs from the first one."""
+    """Differences of the next candidate from the first one."""
 
     references: tuple[Reference, ...] = ()
     """Pictures that go along, as many as the backend takes."""
     start: Start | None = None
-    """What it begins with in place of noise alone."""
+    """Start in place of noise alone."""
     prompt: str | None = None
     """Another prompt than that of the whole scene."""
     emphasis: tuple[Emphasis, ...] = ()
@@ -65,7 +65,7 @@ class GenerationOverrides:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What an earlier round tried and what came of it."""
+    """Attempt of an earlier round and its outcome."""
 
     round: int
     """Its number, from 1."""
@@ -74,7 +74,7 @@ class Attempt:
     target: frozenset[str]
     """Ids of the facts that were not confirmed in the picture it began from."""
     fixed: frozenset[str]
-    """Those of them that it confirmed."""
+    """Facts among them that it confirmed."""
     broken: frozenset[str]
     """Facts confirmed before and not after."""
     better: bool
@@ -82,7 +82,7 @@ class Attempt:
     kind: str = ""
     """Kind of failure of the picture that it began from: :func:`kind_of_failure`."""
     pictures: float = 0.0
-    """What it took, in pictures: work of the denoiser over that of a picture, or the pictures drawn
+    """Cost in images: work of the denoiser divided by the work of one image, or the images drawn
     where a backend does not tell its work."""
 
     @property
@@ -98,25 +98,25 @@ class RoundContext:
     round: int
     """The round that begins, from 1."""
     scene: SceneGraph
-    """What is asked."""
+    """Scene that is asked for."""
     facts: tuple[Fact, ...]
     """Its facts."""
     card: ScoreCard
     """Verdicts of the best candidate."""
     missing: SceneGraph
-    """What is not confirmed there."""
+    """Facts that are not confirmed there."""
     best: str
     """Content hash of the best candidate."""
     request: GenerationRequest
-    """What it was drawn from."""
+    """Prompt that it was drawn from."""
     prompt: str
     """The prompt of the whole scene."""
     options: LoopOptions
     """Numbers and choices of the run."""
     features: BackendFeatures
-    """What the backend can do."""
+    """Abilities of the backend."""
     composer: Composer
-    """What writes prompts and plans places."""
+    """Composer of prompts and planner of places."""
     images: ImageStore
     """Pictures by content hash; masks and pasted pictures are put there."""
     tried: tuple[Attempt, ...] = ()
@@ -128,21 +128,21 @@ class RoundContext:
     judges: int = 1
     """Judges of the loop that are asked about a proposal."""
     seen: Mapping[str, Region] = field(default_factory=dict)
-    """Where objects were seen in the best candidate, by id."""
+    """Places of objects in the best candidate, by id."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
-    """What a strategy will do in the round that begins."""
+    """Plan of a strategy for the round that begins."""
 
     strategy: str
     """Name of the strategy that acts: a router names another one than itself."""
     does: str
-    """What it does, in words."""
+    """Repair in words."""
     why: str
     """Why."""
     reference: SceneGraph | None = None
-    """What a reference image (I1) is to be drawn of first; None: none is."""
+    """Graph of a reference image (I1) to be drawn first; None: none is."""
     places: tuple[Place, ...] = ()
     """Places that are repaired by proposals; empty: the round draws one picture."""
     work: tuple[float, float] | None = None
@@ -161,7 +161,7 @@ class RepairStrategy(Protocol):
 
     @property
     def name(self) -> str:
-        """How profiles and events call it: lower case, with hyphens."""
+        """Name in profiles and events: lower case, with hyphens."""
         ...
 
     @property

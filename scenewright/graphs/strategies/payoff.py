@@ -1,4 +1,4 @@
-"""What repairs pay: facts gained for a picture's worth of work, learnt from the run's own rounds.
+"""Payoff of repairs: facts gained for a picture's worth of work, learnt from the run's own rounds.
 
 For every kind of failure and repair the facts that a picture's worth of work gains are taken as
 Poisson, with a Gamma prior of the weight :data:`WEIGHT`: ``(rate · WEIGHT + gained) / (WEIGHT +
@@ -28,7 +28,7 @@ FILE = "priors.toml"
 
 @dataclass(frozen=True, slots=True)
 class Payoff:
-    """What one repair pays for one kind of failure."""
+    """Payoff of one repair for one kind of failure."""
 
     strategy: str
     """The repair."""

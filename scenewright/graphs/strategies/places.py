@@ -21,7 +21,7 @@ from scenewright.graphs.strategies.base import Attempt, RoundContext, planned_re
 APART = 0.15
 """Regions that share less of the smaller one than this lie apart."""
 WIDER = 0.12
-"""What is added on every side of a place that was tried in vain, in shares of the picture."""
+"""Margin on every side of a place that was tried in vain, in shares of the picture."""
 LEAST_SIDE = 0.2
 """Shortest side of a place beside an object, in shares of the picture."""
 WHOLE_AFTER = 2

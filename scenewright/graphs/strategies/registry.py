@@ -97,7 +97,7 @@ class Router:
         raise AssertionError("the router's moves name the strategy that acts")
 
     def _able(self, round_context: RoundContext, kind: str) -> Iterator[RepairStrategy]:
-        """Those of the order that backend, plan and budget allow; resampling always is."""
+        """Yield the repairs that backend, plan and budget allow; resampling always is."""
         features, left = round_context.features, round_context.images_left
         for strategy in self._orders[kind]:
             if strategy.unsupported_reason(features):

@@ -61,7 +61,7 @@ class Inpaint:
 
 
 class Edit:
-    """Tells an edit model what to change.
+    """Repair by an instruction to an edit model.
 
     Another model draws the picture again from under noise with the words of what failed.
     """

@@ -221,7 +221,7 @@ def prompt_reader_of(folder: ModelFolder) -> PromptReader:
 
 
 def find_prompt_reader(model: str) -> PromptReader:
-    """How ``model``, a folder or a hub id, reads prompts, from what of it is on this machine.
+    """Return how ``model``, a folder or a hub id, reads prompts, by its files on this machine.
 
     Neither weights nor a whole model are needed. Without its tokenizers tokens are estimated, and
     the budget is that of its family, if that is known.
@@ -364,7 +364,7 @@ def read_in_chunks(pipe: Any, reader: PromptReader) -> None:
 
 
 def chunk_count(reader: PromptReader, texts: Any) -> int:
-    """How many chunks all of ``texts``, each a text or several, need together; at least 1."""
+    """Return the number of chunks that ``texts``, each a text or several, need together."""
     every = (one for text in texts for one in ([text] if isinstance(text, str) else text))
     return max((len(reader.spans(one)) for one in every), default=1)
 

@@ -37,7 +37,7 @@ FULL_SIZE = 0.1
 
 @runtime_checkable
 class SaliencyModel(Protocol):
-    """Says of each pixel how much it belongs to what is in front."""
+    """Estimator of how much each pixel belongs to the foreground."""
 
     @property
     def id(self) -> str:

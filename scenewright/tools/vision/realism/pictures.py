@@ -79,7 +79,7 @@ Likenesses = NDArray[np.float32]
 
 @runtime_checkable
 class InstanceReader(Protocol):
-    """Tells objects of one class apart by words: scorers that see pictures and texts can."""
+    """Names that tell objects of one class apart, for scorers that see pictures and texts."""
 
     async def likeness(
         self, image: Image.Image, objects: Sequence[Detection], phrases: Sequence[str]
