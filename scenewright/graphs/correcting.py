@@ -97,7 +97,7 @@ class _Reader:
     def _object_added(self, item: SceneObject) -> None:
         if item.id not in self.asked:
             self.asked[item.id] = item
-            self.said[self._told(object_fact_id(item.id))] = "no"
+            self.said[self._known_fact(object_fact_id(item.id))] = "no"
             return
         self._same_name(item)
         # The end of a missing relation stands in the graph whether it is there or not.
@@ -105,9 +105,9 @@ class _Reader:
             self._absent(item)
         for key, value in item.attributes.items():
             if self._attribute_new(item, key, value):
-                self.said[self._told(attribute_fact_id(item.id, key))] = "no"
+                self.said[self._known_fact(attribute_fact_id(item.id, key))] = "no"
 
-    def _told(self, fact_id: str) -> str:
+    def _known_fact(self, fact_id: str) -> str:
         return self.tells.get(fact_id, fact_id)
 
     def _absent(self, item: SceneObject) -> None:
@@ -116,7 +116,7 @@ class _Reader:
         Of one of several also that nothing of it holds, since the facts only count them.
         """
         fact_id = object_fact_id(item.id)
-        self.said[self._told(fact_id)] = "no"
+        self.said[self._known_fact(fact_id)] = "no"
         if fact_id in self.tells:
             for relation in self.relations:
                 if item.id in (relation.source, relation.target):
@@ -127,11 +127,11 @@ class _Reader:
         for key, value in item.attributes.items():
             if own.attributes.get(key) != value:
                 self._attribute_new(item, key, value)
-                self.said[self._told(attribute_fact_id(item.id, key))] = "no"
+                self.said[self._known_fact(attribute_fact_id(item.id, key))] = "no"
         for key, value in own.attributes.items():
             if key not in item.attributes and self.asked[item.id].attributes.get(key) == value:
                 self._needs(f"{item.name} is {value}", item.id)
-                self.said[self._told(attribute_fact_id(item.id, key))] = "yes"
+                self.said[self._known_fact(attribute_fact_id(item.id, key))] = "yes"
 
     def _attribute_new(self, item: SceneObject, key: str, value: str) -> bool:
         """Add an attribute to the scene; whether it was not there."""
@@ -156,7 +156,7 @@ class _Reader:
             if asked.get(key) == value
         ]
         # What nobody could judge was not missing, so that taking the object out says nothing.
-        told = map(self._told, facts)
+        told = map(self._known_fact, facts)
         self.said |= {name: "yes" for name in told if self.states.get(name) in ("no", "void")}
 
     def _relation_added(self, relation: Relation) -> None:
@@ -178,7 +178,7 @@ class _Reader:
 
     def _needs(self, what: str, object_id: str) -> None:
         """``EditError`` if the object is still missing, so that ``what`` cannot hold."""
-        fact = self._told(object_fact_id(object_id))
+        fact = self._known_fact(object_fact_id(object_id))
         absent = self.states.get(fact) == "no" and object_id in self.seen
         if absent or self.said.get(fact) == "no":
             raise EditError(

@@ -171,7 +171,7 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         for at, call in enumerate(message.invalid_tool_calls, start=len(message.tool_calls)):
             name = call.get("name") or "unreadable"
             outcome = f"{name} was not called: {_unreadable(call.get('args'))}"
-            self._tell(at, name, {"unreadable": call.get("args")}, outcome, ok=False)
+            self._emit(at, name, {"unreadable": call.get("args")}, outcome, ok=False)
             answer = ToolMessage(
                 outcome, tool_call_id=str(call.get("id")), name=name, status="error"
             )
@@ -181,7 +181,7 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         if not answers:
             declined = self._paid.refused
             nudge = CUT_NUDGE if stop_of(message) == "length" else NUDGE
-            self._tell(0, "", {}, f"it declined: {declined}" if declined else nudge, ok=False)
+            self._emit(0, "", {}, f"it declined: {declined}" if declined else nudge, ok=False)
             answers.append(HumanMessage(nudge))
         return {"messages": answers, "jump_to": "model"}
 
@@ -194,11 +194,11 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
         call = request.tool_call
         at = [other["id"] for other in self.message.tool_calls].index(call["id"])
         if at:
-            await self._over(at - 1).wait()
+            await self._ended(at - 1).wait()
         event = self.log.record.get(self._key(at), ToolCalled)
         if event is None:
             event = await self._used(at, request, handler)
-        self._over(at).set()
+        self._ended(at).set()
         name, context = call["name"], self.toolset.context
         content: Any = event.outcome
         if event.ok:
@@ -239,7 +239,7 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
             reply = await handler(request)
             assert isinstance(reply, ToolMessage)
             outcome, ok = str(reply.text), reply.status != "error"
-        return self._tell(at, name, arguments, outcome, ok)
+        return self._emit(at, name, arguments, outcome, ok)
 
     @property
     def _paid(self) -> Replied:
@@ -254,10 +254,10 @@ class _Record(AgentMiddleware[AgentState[Any], None, Any]):
     def _key(self, at: int) -> str:
         return f"turn:{self.turn}:call:{at}"
 
-    def _over(self, at: int) -> asyncio.Event:
+    def _ended(self, at: int) -> asyncio.Event:
         return self._done.setdefault(self._key(at), asyncio.Event())
 
-    def _tell(
+    def _emit(
         self, at: int, tool: str, arguments: dict[str, Any], outcome: str, ok: bool
     ) -> ToolCalled:
         first = at == 0

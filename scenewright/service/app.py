@@ -119,7 +119,7 @@ def create_app(
     app.include_router(automatic1111.router)
     app.include_router(pages)
     add_mcp(app)
-    app.add_exception_handler(ServiceError, _told)
+    app.add_exception_handler(ServiceError, _error_response)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     for kind in (*_WRONG, *_FAILED):
@@ -145,14 +145,14 @@ def create_health_app(service: Service) -> FastAPI:
     app = FastAPI(title="scenewright worker", openapi_url=None)
     app.state.service = service
     app.include_router(health.router)
-    app.add_exception_handler(ServiceError, _told)
+    app.add_exception_handler(ServiceError, _error_response)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(SQLAlchemyError, _storage)
     app.add_middleware(AuthMiddleware, settings=service.settings)
     return app
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def _error_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)
     # Models and their loaders say in it where they looked.
     error.detail = _disclosed(request, error)
@@ -168,7 +168,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     unsupported = _wrong_media_type(request, error)
     if unsupported is not None:
-        return await _told(request, unsupported)
+        return await _error_response(request, unsupported)
     if has_openai_errors(request.url.path):
         return error_reply(wrong_fields(error))
     if automatic1111_errors.owns(request.url.path):

@@ -45,7 +45,7 @@ def _say(words: str, tool: str = "", arguments: Mapping[str, Any] | None = None)
     return AIMessage(words, tool_calls=[call], response_metadata={"stop": "tools"})
 
 
-def _answered(messages: Sequence[BaseMessage]) -> list[_Call]:
+def _answered_calls(messages: Sequence[BaseMessage]) -> list[_Call]:
     """Return the answered calls, oldest first."""
     names: dict[str | None, str] = {}
     found = []
@@ -62,7 +62,7 @@ def _answered(messages: Sequence[BaseMessage]) -> list[_Call]:
 def _director(messages: Sequence[BaseMessage], tools: frozenset[str]) -> AIMessage:
     if not tools:
         return _say("There are no tools here to draw with.")
-    calls = _answered(messages)
+    calls = _answered_calls(messages)
     done = [call for call in calls if call.ok]
     drawn = [call for call in done if "prompt" in call.reply]
     if not drawn:

@@ -124,7 +124,7 @@ def _wordings(now: SceneGraph, then: SceneGraph) -> Iterator[str]:
             else:
                 yield from _valued(sentence, start, end, item, other)
         return
-    told = _told(now, then, known)
+    told = _changes_in_words(now, then, known)
     body, dashes, options = sentence.partition(" --")
     full = body if body.endswith((".", "!", "?")) else f"{body}."
     if told:
@@ -180,7 +180,7 @@ def _put(sentence: str, start: int, end: int, text: str) -> str:
     return _ARTICLE.sub(fitting, words)
 
 
-def _told(now: SceneGraph, then: SceneGraph, known: dict[str, SceneObject]) -> str:
+def _changes_in_words(now: SceneGraph, then: SceneGraph, known: dict[str, SceneObject]) -> str:
     """Return sentences for what ``then`` has more than ``now``."""
     relations = [one for one in then.relations if one not in now.relations]
     ends = {end for one in relations for end in (one.source, one.target)}

@@ -98,7 +98,7 @@ class Writer:
             return
         touched = [edge.target for edge in group.outgoing]
         if ahead or (group.said.states and id(group) not in self._stated):
-            self._tell(group)
+            self._write_group(group)
         elif group not in self._named and not group.incoming and not touched:
             self._alone.append(group)
         for other in touched:
@@ -109,7 +109,7 @@ class Writer:
             for edge in other.incoming:
                 self._speak(edge.source)
 
-    def _tell(self, group: Group) -> None:
+    def _write_group(self, group: Group) -> None:
         """Return sentences with the group as their subject."""
         self._subject = None
         fresh = group not in self._named

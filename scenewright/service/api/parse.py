@@ -49,7 +49,7 @@ async def parsed(asked: ParseRequest, service: Service, identity: Identity) -> P
         found, problem = await service.worker_thread.compute(0, preliminary, str(asked.text))
         if problem:
             return await service.worker_thread.compute(
-                0, _told, SceneGraph(), asked, service, awaits
+                0, _response_of, SceneGraph(), asked, service, awaits
             )
         read = ReadScene(scene=found)
     else:
@@ -68,7 +68,7 @@ async def parsed(asked: ParseRequest, service: Service, identity: Identity) -> P
         drawable = True
     # What was paid for is told, however many wait.
     tell = service.worker_thread.compute if read.reading is None else service.worker_thread.submit
-    return await tell(size_of(found), _told, found, asked, service, awaits, warned, drawable)
+    return await tell(size_of(found), _response_of, found, asked, service, awaits, warned, drawable)
 
 
 def _profile(name: str | None, service: Service) -> Profile:
@@ -81,7 +81,7 @@ def _profile(name: str | None, service: Service) -> Profile:
     return named_profile(name, service.base, allowed)
 
 
-def _told(
+def _response_of(
     scene: SceneGraph,
     asked: ParseRequest,
     service: Service,

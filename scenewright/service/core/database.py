@@ -120,7 +120,7 @@ SPENDING = Table(
     Column("at", Float, nullable=False),
     Index(None, "key_id"),
 )
-"""What each run (id: the run's) or single call has cost so far."""
+"""Cost of each run (id: the run's) or single call so far."""
 
 
 SCHEMA = "scenewright_jobs"

@@ -1,4 +1,4 @@
-"""What of an error a client may read: words of our own, without paths of the server.
+"""Texts of errors that a client may read: words of our own, without paths of the server.
 
 An error of a library says what its own program got wrong, and where on this machine: that belongs
 in the log.

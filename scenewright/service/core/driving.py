@@ -53,7 +53,7 @@ Models = Callable[[RefinementRequest], Mapping[str, Any]]
 
 @dataclass(slots=True)
 class RunControl:
-    """What is wanted of a run at work."""
+    """Requests to a run at work."""
 
     pause: bool = False
     """Stop before the next round is planned and wait for a person."""
@@ -65,14 +65,14 @@ class RunControl:
 
 @dataclass(frozen=True, slots=True)
 class DriveResult:
-    """Where a run stands now."""
+    """State of a run now."""
 
     status: Status
     """Its status; ``queued`` where it is to go on later."""
     error: str | None = None
     """Why it failed."""
     summary: Mapping[str, Any] | None = None
-    """How far it has come; none where that is not known here."""
+    """Progress; none where that is not known here."""
     tried: bool = True
     """Whether this counts among the attempts to drive it: not where it was left to go on later."""
 

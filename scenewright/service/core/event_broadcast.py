@@ -1,4 +1,4 @@
-"""What happens in runs, told to who listens: from the event log first, then as it happens.
+"""Events of runs for listeners: from the event log first, then as they happen.
 
 A stored event has a number, its place in the run's event log; whoever has heard the events up to
 a number goes on after it. Denoising steps, partial images and requests that are sent again have
@@ -40,7 +40,7 @@ class BroadcastEvent:
 
 
 class _Ear:
-    """Who listens to one run. What is numbered is never dropped: it is read from the log."""
+    """Listeners of one run. Numbered events are never dropped: they are read from the log."""
 
     def __init__(self) -> None:
         self.told: deque[BroadcastEvent] = deque(maxlen=_MOST_TOLD)
@@ -71,7 +71,7 @@ class EventBroadcaster:
 
     @property
     def listeners(self) -> int:
-        """How many listen."""
+        """Number of listeners."""
         return sum(len(ears) for ears in self._ears.values())
 
     def watched(self, run: str, folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Who asks, and what they may: every route names the scope that it needs."""
+"""Identity and scopes of a caller: every route names the scope that it needs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SCOPES: tuple[Scope, ...] = ("refine", "read", "score", "parse", "admin")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a request comes from."""
+    """Caller of a request."""
 
     tenant: str
-    """Whose runs it sees: no other tenant's."""
+    """Tenant whose runs it sees: no other tenant's."""
     key_id: str | None = None
     """The API key's id; none where no key is demanded."""
     scopes: tuple[Scope, ...] = SCOPES
-    """What it may do."""
+    """Scopes that it has."""
 
 
 LOCAL = Identity("local")

@@ -27,7 +27,7 @@ from scenewright.service.core.settings import ServiceSettings
 USUAL: tuple[Scope, ...] = ("refine", "read", "score", "parse")
 """Scopes of a key for which none are named."""
 KNOWN_SECONDS = 3.0
-"""How long a key is known without looking it up: how long a revoked one may still open."""
+"""Seconds that a key is known without looking it up, and so that a revoked one may still open."""
 _SHAPE = re.compile(r"sw_([0-9a-f]{16})_[0-9a-f]{48}")
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,79}")
 _MOST_KNOWN = 4096
@@ -40,11 +40,11 @@ class ApiKey:
     id: str
     """Names the key; no secret."""
     tenant: str
-    """Whose runs it opens."""
+    """Tenant whose runs it opens."""
     label: str
-    """What it is for, in words."""
+    """Purpose in words."""
     scopes: tuple[Scope, ...]
-    """What it may do."""
+    """Scopes that it has."""
     requests_per_minute: int | None
     """Most requests in any 60 seconds; none: no limit."""
     usd: float | None
@@ -62,7 +62,7 @@ class ApiKey:
 
     @property
     def identity(self) -> Identity:
-        """Who comes with the key."""
+        """Identity of the key's bearer."""
         return Identity(self.tenant, self.id, self.scopes)
 
     def opens(self, now: float) -> bool:
@@ -230,7 +230,7 @@ def _key(row: Row[Any]) -> tuple[ApiKey, str]:
 
 
 LASTS_SECONDS = 7 * 86_400.0
-"""How long a browser stays signed in."""
+"""Time that a browser stays signed in."""
 _TOKEN = re.compile(r"[0-9a-f]{64}")
 
 

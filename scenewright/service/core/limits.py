@@ -1,4 +1,4 @@
-"""How much an API key may ask for: requests a minute, runs at once, dollars and images in all.
+"""Limits of an API key: requests a minute, runs at once, dollars and images in all.
 
 What runs and single calls have cost, kept in one row each.
 """
@@ -87,7 +87,7 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a key may still spend on something new."""
+    """Amounts that a key may still spend on something new."""
 
     usd: float | None
     """US dollars; none: no limit."""

@@ -1,4 +1,4 @@
-"""What came of a run, for doors whose replies are pictures: the facts and scores beside them.
+"""Outcomes of runs, for doors whose replies are pictures: the facts and scores beside them.
 
 From the size that somebody wants to one that the backend draws well.
 """
@@ -36,7 +36,7 @@ class FactOutcome(BaseModel):
     id: str
     """Names the fact."""
     kind: FactKind
-    """What it is about."""
+    """Subject."""
     statement: str
     """It in words."""
     verdict: State | Literal["pending"]
@@ -57,16 +57,16 @@ class Scores(BaseModel):
 
 
 class Outcome(BaseModel):
-    """What came of one run."""
+    """Outcome of one run."""
 
     id: str
     """The run: ``/v1/refinements/ID`` has all of it."""
     url: str
-    """Where that is."""
+    """Address of that."""
     page: str
     """Its page for people."""
     status: Status
-    """Where it stands."""
+    """State of the run."""
     error: str | None
     """Why it failed."""
     profile: str
@@ -84,22 +84,22 @@ class Outcome(BaseModel):
     limit: str
     """Which limit ended it, with its figures; empty: none did."""
     prompt: str
-    """What the kept picture was drawn from."""
+    """Prompt that the kept picture was drawn from."""
     lost: tuple[str, ...] = ()
     """Passages of the sentence that it does not say."""
     added: tuple[str, ...] = ()
     """Words of it that the sentence does not say."""
     scene: SceneGraph
-    """What was asked."""
+    """Scene that was asked for."""
     facts: tuple[FactOutcome, ...]
-    """What was checked."""
+    """Checked facts."""
     warnings: tuple[str, ...] = ()
-    """What of the scene the models of the profile cannot draw or judge (such facts are unscored),
+    """Parts of the scene that the profile's models cannot draw or judge (such facts are unscored),
     which words of the prompt were not read, and which could mean something else."""
     sgscore: Scores
     """The scores."""
     missing: SceneGraph | None
-    """What the kept picture was not found to hold; none if nothing is."""
+    """Facts missing in the kept picture; none if nothing is missing."""
     usage: dict[str, float] = Field(default_factory=dict)
     """images, seconds, tokens_in, tokens_out, usd, judge_calls, cached."""
 

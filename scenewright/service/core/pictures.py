@@ -77,7 +77,7 @@ def _check_pixels(data: bytes, settings: ServiceSettings, name: str) -> None:
 
 
 FileFormat = Literal["png", "jpeg", "webp"]
-"""What pictures are sent as."""
+"""Form in which pictures are sent."""
 
 
 def picture_file(

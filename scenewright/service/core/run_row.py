@@ -11,7 +11,7 @@ from sqlalchemy import Row
 from scenewright.service.core.schemas import Door, Status
 
 EDITS = "digests"
-"""Where a row keeps :attr:`Run.edits`: in its edit."""
+"""Key of :attr:`Run.edits` in a row: in its edit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Run:
     lease: float | None
     """Until when the owner has said to be alive, Unix time."""
     attempts: int
-    """How often it was claimed since it last came any further."""
+    """Number of claims since it last came any further."""
     error: str | None
     summary: Mapping[str, Any] | None
     """A ``Summary`` as JSON data."""

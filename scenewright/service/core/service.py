@@ -1,4 +1,4 @@
-"""What all doors of the service share.
+"""Core of the service, shared by all doors.
 
 One core that takes runs in, shows them and goes on with them.
 
@@ -136,7 +136,7 @@ class Service:
         self.storage = storage or Storage(settings, engine)
         """The state of disk and database."""
         self.disclosure = Disclosure(settings.data)
-        """What of an error a client may read."""
+        """Texts of errors that a client may read."""
         self.worker_thread = WorkerThread()
         driver = Driver(
             self.store, self.broadcaster, self.folder, self.base, models, checkpoints, self.uploads,
@@ -598,7 +598,7 @@ async def remove(service: Service, identity: Identity, run: str) -> None:
 
 
 async def _forget_checkpoints(service: Service, run: str) -> None:
-    """Where they lie beside the rows; those of a run folder go with it."""
+    """Place of uploads beside the rows; those of a run folder go with it."""
     folder = RunFolder(service.folder(run))
     if service.checkpoints is None:
         return

@@ -32,7 +32,7 @@ class ServiceSettings(BaseSettings):
     database: str | None = None
     """URL of the database: ``postgresql://USER:PASSWORD@HOST/NAME``; none: SQLite in ``data``."""
     artifacts: str | None = None
-    """Where run folders are kept for servers without a disk in common: a URL of fsspec, such as
+    """Store of run folders for servers without a disk in common: a URL of fsspec, such as
     ``s3://BUCKET/FOLDER``; none: in ``data``."""
     work: bool = True
     """Whether this process drives runs itself; if not, ``scenewright worker`` does elsewhere."""
@@ -64,7 +64,7 @@ class ServiceSettings(BaseSettings):
     log_format: Literal["text", "json"] = "text"
     """``text`` for people, ``json`` for machines: one object a line."""
     otlp_endpoint: str | None = None
-    """Where traces are sent: an OpenTelemetry collector, ``http://localhost:4318``; none: where
+    """Address for traces: an OpenTelemetry collector, ``http://localhost:4318``; none: where
     ``OTEL_EXPORTER_OTLP_ENDPOINT`` says, or nowhere."""
 
     @property

@@ -47,14 +47,14 @@ Kind = Literal["disk", "database"]
 
 @dataclass(frozen=True, slots=True)
 class StorageProblem:
-    """What is wrong with the storage."""
+    """Problem of the storage."""
 
     kind: Kind
     """Which part."""
     detail: str
-    """What is wrong and how to mend it, for clients: without paths."""
+    """Problem and remedy for clients: without paths."""
     reason: str = ""
-    """What the system says, for the log."""
+    """Text of the system, for the log."""
 
     def error(self) -> ServiceError:
         """Return the error of a request that needs the storage."""
@@ -146,7 +146,7 @@ class Storage:
         self._settings = settings
         self._engine = engine
         self.problem: StorageProblem | None = None
-        """What is wrong now; None: nothing that is known."""
+        """Problem now; None: none is known."""
         self._since = -math.inf
         self._silent = False
         self._looked = -math.inf

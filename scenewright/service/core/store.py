@@ -180,7 +180,7 @@ class RunStore:
         return runs, runs[-1].id if len(rows) > limit else None
 
     async def position(self, run: Run) -> int | None:
-        """How many runs wait before this one; none if it does not wait."""
+        """Return how many runs wait before this one; none if it does not wait."""
         if run.status != "queued":
             return None
         earlier = or_(
@@ -481,7 +481,7 @@ async def save_run_progress(
 
 
 def link_of(run: str, image: str) -> Link:
-    """Where an image of a run is."""
+    """Return where an image of a run is."""
     url = f"/v1/refinements/{run}/images/{image}"
     return Link(hash=image, url=url, preview=f"{url}/preview")
 

@@ -24,12 +24,12 @@ from scenewright.service.core.store import Run, RunStore
 log = logging.getLogger(__name__)
 
 MOST_TRIES = 20
-"""How often a run is claimed without coming any further before it is given up."""
+"""Number of claims of a run without progress before it is given up."""
 _RETRY_SECONDS = 1.0
 _LOOK_SECONDS = 2.0
 """Between two looks at what other servers and their people have done."""
 _PROCESS = secrets.token_hex(6)
-"""Tells this process from an earlier one of the same number."""
+"""Number that separates this process from an earlier one of the same number."""
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class Worker:
         self.owner = "|".join(
             (socket.gethostname()[:60], str(os.getpid()), _PROCESS, secrets.token_hex(4))
         )
-        """How the worker is called in the database."""
+        """Name of the worker in the database."""
         self._work: dict[str, _Work] = {}
         self._claiming = 0
         self._ended = asyncio.Event()

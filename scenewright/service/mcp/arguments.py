@@ -88,7 +88,7 @@ class RefineScene(RunOptions, _Begin, _Waiting):
 
 
 class GetRun(_Run, _Waiting):
-    """How far a run is: its facts with their verdicts, scores, what is missing, the kept picture.
+    """Show how far a run is: facts with verdicts, scores, what is missing, the kept picture.
 
     Waits until the run stands still (paused, finished, failed, cancelled) or wait_seconds are over.
     """
@@ -124,11 +124,11 @@ class EditRun(_Run, _Waiting):
     """Correct a paused or ended run; it goes on from there. Waits for it as refine_scene does."""
 
     missing: SceneGraph | None = None
-    """What the picture lacks as you see it; left out: what the judges found missing."""
+    """Missing graph of the picture as you see it; left out: what the judges found missing."""
     verdicts: dict[str, Literal["yes", "no"]] = Field(default={})
     """Corrections by fact id: whether the picture holds the fact."""
     add: str | None = Field(default=None, max_length=MAX_TEXT)
-    """What the scene is to have too, as triplets: hat on dog."""
+    """Facts that the scene is to have too, as triplets: hat on dog."""
     base: int | None = Field(default=None, ge=0)
     """Round of the picture to go on from; left out: the kept one."""
     rounds: int = Field(default=3, ge=1, le=100)

@@ -22,7 +22,7 @@ from scenewright.service.mcp.agent_sessions import AgentSessions
 from scenewright.service.mcp.replies import RunStatus, links_of, reply, run_reply, small
 
 Report = Callable[[float, float | None, str], Awaitable[None]]
-"""Tells a client: how far, of how much, in words."""
+"""Report to a client: how far, of how much, in words."""
 
 _LEAST = 0.001
 """Least progress between two reports: MCP wants the number to rise."""
@@ -117,7 +117,7 @@ class Call:
     identity: Identity
     """The caller; its scope for the tool was checked."""
     report: Report
-    """Tells the client how far it is."""
+    """Report to the client how far it is."""
 
     async def run(self, run: str) -> Run:
         """Return the caller's run of that id; ``NotFound`` otherwise."""

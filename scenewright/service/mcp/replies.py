@@ -93,9 +93,9 @@ class RunStatus(BaseModel):
     satisfied: bool | None = None
     """Whether the judges of the loop found every fact in it."""
     warnings: tuple[str, ...] = ()
-    """What of the scene the models of the profile cannot draw or judge: such facts are unscored."""
+    """Parts of the scene that the profile's models cannot draw or judge: they are unscored."""
     doubts: tuple[Doubt, ...] = ()
-    """What the text could mean otherwise: send a choice's sentence as text for that reading."""
+    """Other meanings of the text: send a choice's sentence as text for that reading."""
     lost: tuple[str, ...] = ()
     """Passages of the sentence that the prompt of the picture does not say."""
     added: tuple[str, ...] = ()
@@ -161,7 +161,7 @@ class OpenedRun(BaseModel):
     facts: tuple[FactStatus, ...]
     """The facts to be checked."""
     warnings: tuple[str, ...] = ()
-    """What of the scene the models of the profile cannot draw or judge, and what a reader of the
+    """Parts of the scene that the profile's models cannot draw or judge, and what a reader of the
     report's score must know."""
     doubts: tuple[Doubt, ...] = ()
     """Other readings of the text."""
@@ -216,7 +216,7 @@ class ScoredImage(BaseModel):
     missing_graph: SceneGraph | None
     """The same as a graph."""
     warnings: tuple[str, ...] = ()
-    """What of the scene the judges do not know, and which words of the text were not read."""
+    """Parts of the scene that the judges do not know, and which words of the text were not read."""
     usd: float
     """Cost in US dollars."""
 

@@ -277,7 +277,7 @@ async def _direct(name: str, call: Call, given: Directed) -> CallToolResult:
     run = await call.run(given.run)
     if name == ACCEPT and run.status == "finished" and is_agents(run):
         # Who gave up while it was accepted asks again.
-        return await _over(call, run, name, {})
+        return await _ended_reply(call, run, name, {})
     asked = AgentToolCall(
         name,
         given.model_dump(mode="json", exclude=set(Directed.model_fields), exclude_unset=True),
@@ -296,7 +296,7 @@ async def _direct(name: str, call: Call, given: Directed) -> CallToolResult:
         with suppress(asyncio.CancelledError):
             await watching
     if session.driven is not None and session.driven.status == "finished":
-        return await _over(call, run, name, {} if said is None else _data(said))
+        return await _ended_reply(call, run, name, {} if said is None else _data(said))
     if said is None:
         raise Unavailable("the run was closed before the call: call again")
     if not said.ok:
@@ -309,7 +309,7 @@ DIRECTOR_TOOLS = {name: functools.partial(_direct, name) for name in _DIRECTOR}
 """The director's tools by name, on a run by its id."""
 
 
-async def _over(call: Call, run: Run, name: str, data: dict[str, Any]) -> CallToolResult:
+async def _ended_reply(call: Call, run: Run, name: str, data: dict[str, Any]) -> CallToolResult:
     result = await call.status(await call.run(run.id))
     told = ToolResult(
         run=run.id,

@@ -393,7 +393,7 @@ class PromptWeights:
 
             def weighed(*args: Any, **kwargs: Any) -> Any:
                 found = encode(*args, **kwargs)
-                return (self._weighed(found[0]), *found[1:]) if self._emphasis else found
+                return (self._with_weights(found[0]), *found[1:]) if self._emphasis else found
 
             pipe.encode_prompt = weighed
 
@@ -445,7 +445,7 @@ class PromptWeights:
                         factors[at] *= one.weight
         return factors
 
-    def _weighed(self, embeds: torch.Tensor) -> torch.Tensor:
+    def _with_weights(self, embeds: torch.Tensor) -> torch.Tensor:
         """``[batch, tokens, channels]`` with the words weighed."""
         import torch
 

@@ -1,4 +1,4 @@
-"""What AUTOMATIC1111's routes take and give.
+"""Requests and replies of AUTOMATIC1111's routes.
 
 Which profile a tenant has chosen, kept in a file each.
 
@@ -48,9 +48,9 @@ class TextToImage(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     prompt: str = Field(default="", max_length=MAX_TEXT)
-    """What the pictures are to show; its syntax (weights, networks) is left out."""
+    """Prompt of the pictures; its syntax (weights, networks) is left out."""
     negative_prompt: str = Field(default="", max_length=MAX_TEXT)
-    """What to avoid; empty: what the profile says."""
+    """Things to avoid; empty: as the profile says."""
     seed: int = Field(default=-1, ge=-1, lt=2**62)
     """Seed of the first picture, each further one has the next; -1: a random one."""
     steps: int | None = Field(default=None, ge=1, le=1000)
@@ -60,17 +60,17 @@ class TextToImage(BaseModel):
     width: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE)
     """Pixels of the pictures that come; neither side given: the model's own."""
     height: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE)
-    """Likewise."""
+    """Height in pixels; neither side given: the model's own."""
     batch_size: int = Field(default=1, ge=1, le=MOST)
     """Pictures at once; each is a run of its own."""
     n_iter: int = Field(default=1, ge=1, le=MOST)
-    """How many times as many."""
+    """Repetitions of the batch."""
     enable_hr: bool = False
     """Whether the pictures are to be larger than ``width`` and ``height``, by the next three
     fields: drawn as large as the model draws well, and scaled from there. There is no second
     pass."""
     hr_scale: float = Field(default=2.0, ge=0.0, le=100.0, allow_inf_nan=False)
-    """How many times as wide and as high."""
+    """Factor of width and height."""
     hr_resize_x: int = Field(default=0, ge=0, le=MOST_SIDE)
     """Width in pixels, in place of ``hr_scale``; 0: by the height."""
     hr_resize_y: int = Field(default=0, ge=0, le=MOST_SIDE)
@@ -78,13 +78,13 @@ class TextToImage(BaseModel):
     script_name: str | None = Field(default=None, max_length=200)
     """There are no scripts: a name is refused."""
     alwayson_scripts: dict[str, Any] = Field(default_factory=dict)
-    """Likewise."""
+    """Scripts that always run: there are none, a name is refused."""
     send_images: bool = True
     """Whether the pictures come in the reply."""
     override_settings: dict[str, Any] = Field(default_factory=dict)
     """Options for this request alone; of them ``sd_model_checkpoint`` has an effect."""
     scenewright: Extension = Extension()
-    """What goes beyond AUTOMATIC1111's API."""
+    """Options beyond AUTOMATIC1111's API."""
 
     @model_validator(mode="before")
     @classmethod
@@ -159,7 +159,7 @@ class TextToImageReply(BaseModel):
 
 
 class State(BaseModel):
-    """Where the work stands."""
+    """State of the work."""
 
     skipped: bool = False
     """Always false."""
@@ -174,7 +174,7 @@ class State(BaseModel):
     job_timestamp: str = ""
     """When it came, ``YYYYMMDDhhmmss`` in UTC."""
     job_no: int = 0
-    """Those that are done."""
+    """Pictures that are done."""
     sampling_step: int = 0
     """Candidates that the run has drawn."""
     sampling_steps: int = 0
@@ -182,14 +182,14 @@ class State(BaseModel):
 
 
 class Progress(BaseModel):
-    """How far your newest request is."""
+    """Progress of your newest request."""
 
     progress: float = 0.0
     """0–1; 0 where nothing is at work."""
     eta_relative: float = 0.0
     """Seconds that it will still take, by what it took so far."""
     state: State = State()
-    """Where it stands."""
+    """State of the request."""
     current_image: str | None = None
     """The newest candidate, a PNG file in base64."""
     textinfo: str | None = None
@@ -204,7 +204,7 @@ class Picture(BaseModel):
 
 
 class PictureInfo(BaseModel):
-    """What the file of a picture says of itself."""
+    """Text in the file of a picture about itself."""
 
     info: str
     """Its infotext; empty: it has none."""
@@ -226,7 +226,7 @@ class Checkpoint(BaseModel):
     sha256: str | None = None
     """None likewise."""
     filename: str
-    """What draws: ``kind:model``."""
+    """Backend that draws: ``kind:model``."""
     config: str | None = None
     """None."""
 
@@ -235,7 +235,7 @@ class Sampler(BaseModel):
     """A sampler."""
 
     name: str
-    """How it is called."""
+    """Name."""
     aliases: tuple[str, ...] = ()
     """Other names."""
     options: dict[str, str] = Field(default_factory=dict)
@@ -246,7 +246,7 @@ class Upscaler(BaseModel):
     """An upscaler."""
 
     name: str
-    """How it is called."""
+    """Name."""
     model_name: str | None = None
     """None."""
     model_path: str | None = None
@@ -254,7 +254,7 @@ class Upscaler(BaseModel):
     model_url: str | None = None
     """None."""
     scale: float = 1.0
-    """How much larger pictures become."""
+    """Factor by which pictures become larger."""
 
 
 CHECKPOINT = "sd_model_checkpoint"

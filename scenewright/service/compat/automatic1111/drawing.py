@@ -68,13 +68,13 @@ class AcceptedRequest:
     """A request that was taken in."""
 
     body: TextToImage
-    """What was asked."""
+    """Body of the request."""
     runs: tuple[Run, ...]
     """One a picture."""
     profile: Profile
-    """What draws and judges."""
+    """Profile that draws and judges."""
     features: BackendFeatures
-    """What its backend can do."""
+    """Abilities of its backend."""
     size: Size | None
     """(width, height) to send pictures at; none: as they were drawn."""
     ignored: dict[str, str]
@@ -90,7 +90,7 @@ class SentPicture:
     content: str
     """The PNG file with its infotext, in base64."""
     infotext: str
-    """How it came about, in AUTOMATIC1111's form."""
+    """Origin of the picture in AUTOMATIC1111's form."""
     size: Size
     """(width, height) in pixels as it is sent."""
     steps: int
@@ -147,7 +147,7 @@ async def reply_of(
     drawn = [outcome for outcome in found if outcome.image is not None]
     if not drawn and not any(run.status == "cancelled" for run in runs):
         raise no_picture(found)
-    sent = [await _sent(service, accepted, outcome) for outcome in drawn]
+    sent = [await _picture_of(service, accepted, outcome) for outcome in drawn]
     others = [outcome for outcome in found if outcome.image is None]
     return TextToImageReply(
         images=tuple(one.content for one in sent) if accepted.body.send_images else (),
@@ -158,7 +158,7 @@ async def reply_of(
     )
 
 
-async def _sent(service: Service, accepted: AcceptedRequest, outcome: Outcome) -> SentPicture:
+async def _picture_of(service: Service, accepted: AcceptedRequest, outcome: Outcome) -> SentPicture:
     assert outcome.image is not None
     image = outcome.image.hash
     log = await service.artifacts.log(outcome.id)
@@ -356,7 +356,7 @@ async def at_work(service: Service, identity: Identity) -> list[Run]:
 
 
 async def progress_of(service: Service, identity: Identity, shown: bool) -> Progress:
-    """How far the newest request is; ``shown``: with the newest candidate."""
+    """Return the progress of the newest request; ``shown``: with the newest candidate."""
     runs = await at_work(service, identity)
     if not runs:
         return Progress()

@@ -23,7 +23,7 @@ class WebUIError(BaseModel):
     error: str
     """Its kind: the words of the HTTP status."""
     detail: str
-    """What is wrong, with the remedy."""
+    """Problem with its remedy."""
     body: str = ""
     """Always empty."""
     errors: str

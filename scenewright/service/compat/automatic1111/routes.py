@@ -96,7 +96,7 @@ async def progress(
         bool, Query(description="Leave the newest candidate out.")
     ] = False,
 ) -> Progress:
-    """How far your newest `txt2img` is."""
+    """Return how far your newest `txt2img` is."""
     return await progress_of(service, identity, not skip_current_image)
 
 

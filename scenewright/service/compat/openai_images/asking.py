@@ -60,7 +60,7 @@ class AcceptedRequest:
     """A request that was taken in."""
 
     body: GenerationBody
-    """What was asked."""
+    """Body of the request."""
     runs: tuple[Run, ...]
     """One a picture."""
     model: ModelNote

@@ -1,4 +1,4 @@
-"""What the OpenAI Images routes take, and what they give."""
+"""Requests and replies of the OpenAI Images routes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class GenerationBody(RequestModel):
     model_config = ConfigDict(extra="forbid")
 
     prompt: str = Field(min_length=1, max_length=MOST_CHARACTERS)
-    """What the picture is to show, read by the rules parser."""
+    """Prompt of the picture, read by the rules parser."""
     model: _Word | None = None
     """Name of a profile; any other name means the service's default."""
     n: int | None = Field(default=None, ge=1, le=MOST)
@@ -57,7 +57,7 @@ class GenerationBody(RequestModel):
     size: str | None = Field(default=None, json_schema_extra=_size_schema)
     """``auto`` or ``WIDTHxHEIGHT`` with sides of 16–4096 pixels."""
     response_format: Literal["url", "b64_json"] | None = None
-    """How pictures come: in the reply (default), or as addresses."""
+    """Form of the pictures: in the reply (default), or as addresses."""
     output_format: Literal["png", "jpeg", "webp"] | None = None
     """Format of the files."""
     output_compression: int | None = Field(default=None, ge=0, le=100)
@@ -81,7 +81,7 @@ class GenerationBody(RequestModel):
     safety_identifier: _Word | None = None
     """No effect."""
     scenewright: OpenAIExtension = OpenAIExtension()
-    """What goes beyond OpenAI's API; of the client, in ``extra_body``."""
+    """Options beyond OpenAI's API; of the client, in ``extra_body``."""
 
     @field_validator("size")
     @classmethod
@@ -118,9 +118,9 @@ class ImageData(BaseModel):
     b64_json: str | None = None
     """The file in base64."""
     url: str | None = None
-    """Where it is; where keys are demanded it needs one too."""
+    """Address; where keys are demanded it needs one too."""
     revised_prompt: str
-    """What it was drawn from: the scene as the composer put it."""
+    """Prompt that it was drawn from: the scene as the composer put it."""
 
 
 class TokenDetails(BaseModel):
@@ -136,11 +136,11 @@ class Usage(BaseModel):
     """Tokens of judges, composers and directors; drawing with a model takes none."""
 
     input_tokens: int
-    """What they were told and shown."""
+    """Tokens that the models read."""
     input_tokens_details: TokenDetails
     """Their kinds."""
     output_tokens: int
-    """What they said."""
+    """Tokens that the models wrote."""
     output_tokens_details: TokenDetails
     """Their kinds."""
     total_tokens: int
@@ -159,7 +159,7 @@ class ModelNote(BaseModel):
 
 
 class SizeNote(BaseModel):
-    """How the size came about."""
+    """Origin of the size."""
 
     sent: SizeWords
     """Of the picture that was sent."""
@@ -175,7 +175,7 @@ class ReplyNotes(BaseModel):
     model: ModelNote
     """Which models were at work."""
     size: SizeNote | None
-    """How the size came about; of the first picture."""
+    """Origin of the size; of the first picture."""
     start: str | None = None
     """Content hash of the picture that was sent: a run of ``POST /v1/refinements`` may begin
     with it too."""
@@ -203,7 +203,7 @@ class ImagesReply(BaseModel):
 
 
 class OpenAIError(BaseModel):
-    """What is wrong."""
+    """Problem."""
 
     message: str
     """In words, with the remedy."""
@@ -219,7 +219,7 @@ class ErrorReply(BaseModel):
     """An error in OpenAI's format."""
 
     error: OpenAIError
-    """What is wrong."""
+    """Problem."""
 
 
 def read_size(value: str | None) -> tuple[int, int] | None:

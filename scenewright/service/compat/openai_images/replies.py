@@ -125,7 +125,7 @@ def _words(size: tuple[int, int]) -> str:
 
 
 Kind = Literal["image_generation", "image_edit"]
-"""What the types of the events begin with."""
+"""Prefix of the types of the events."""
 _QUALITIES = ("low", "medium", "high", "xhigh", "max", "auto")
 
 

@@ -30,10 +30,10 @@ RetryCount = Annotated[
         "request before it.",
     ),
 ]
-"""How often a client has sent the request before."""
+"""Number of times that a client has sent the request before."""
 WITHIN_SECONDS = 3600.0
-"""How long after the first request its retries join it: the clients wait ten minutes for a reply
-and try twice more."""
+"""Time after the first request in which its retries join it: the clients wait ten minutes for a
+reply and try twice more."""
 _TURNS: WeakValueDictionary[tuple[str, str | None, str], asyncio.Lock] = WeakValueDictionary()
 
 

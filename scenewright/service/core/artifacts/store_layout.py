@@ -41,7 +41,7 @@ class Claim:
     number: int
     """The highest is the run's."""
     token: str
-    """Tells apart two servers that took the same number; only one of them has the run."""
+    """Name that separates two servers that took the same number; only one of them has the run."""
 
     def key(self, run: str) -> str:
         """Return its key."""

@@ -1,1 +1,1 @@
-"""Who brings waiting runs to a worker: the rows themselves, or Procrastinate in PostgreSQL."""
+"""Queues that bring waiting runs to a worker: the rows, or Procrastinate in PostgreSQL."""

@@ -1,1 +1,1 @@
-"""What the service tells of itself: metrics, log lines and traces."""
+"""Observability of the service: metrics, log lines and traces."""

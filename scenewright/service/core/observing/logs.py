@@ -23,7 +23,7 @@ FIELDS = (
     "request_id", "method", "route", "status", "ms", "tenant", "run", "attempt", "door", "profile",
     "rounds", "images", "usd",
 )  # fmt: skip
-"""What a line may carry beside its message, in this order."""
+"""Fields that a line may carry beside its message, in this order."""
 REQUEST: ContextVar[str | None] = ContextVar("scenewright_request", default=None)
 """The id of the HTTP request at work."""
 _SANE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)

@@ -27,7 +27,7 @@ _LONG = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What is so at the moment of a scrape."""
+    """State at the moment of a scrape."""
 
     runs: Mapping[str, int]
     """Runs in the database by status, of all tenants."""
@@ -40,7 +40,7 @@ class Moment:
     draining: bool
     """Whether the service is about to end."""
     listeners: int
-    """Who follows events of runs."""
+    """Number of listeners to events of runs."""
     dropped: int
     """Events without a number that a slow listener was not told of."""
 

@@ -26,7 +26,7 @@ from scenewright.service.core.store import Run
 
 
 class Observability:
-    """What is counted and traced of one service."""
+    """Counts and traces of one service."""
 
     def __init__(self, tracing: Tracing | None = None) -> None:
         """``tracing``: where spans go; None: there are none."""
@@ -84,7 +84,7 @@ class Observability:
 
 
 class RunObserver:
-    """What is noted of one run while it is driven."""
+    """Notes on one run while it is driven."""
 
     def __init__(self, metrics: Metrics, profile: str, spans: Spans | None) -> None:
         self._metrics = metrics
@@ -92,7 +92,7 @@ class RunObserver:
         self._spans = spans
         self._since = time.time()
         self.status: Status = "failed"
-        """Where the run stands at the end."""
+        """State of the run at the end."""
         self.error: str = ""
         """Why it failed, by the kind of error."""
 
@@ -157,7 +157,7 @@ class ObservabilityMiddleware:
                     request.seconds = time.perf_counter() - started
                     if gone:
                         request.status = _GONE
-                _tell(request, state, time.perf_counter() - started)
+                _log_request(request, state, time.perf_counter() - started)
 
 
 def route_of(scope: Mapping[str, Any], root: str = "") -> str:
@@ -171,7 +171,7 @@ def route_of(scope: Mapping[str, Any], root: str = "") -> str:
     return str(found or mounted or "none")
 
 
-def _tell(request: Request, state: Mapping[str, Any], seconds: float) -> None:
+def _log_request(request: Request, state: Mapping[str, Any], seconds: float) -> None:
     identity = state.get("identity")
     level = logging.DEBUG if request.route in _PROBES else logging.INFO
     log.log(

@@ -244,7 +244,7 @@ def provider_of() -> TracerProvider:
 
 
 class Request:
-    """What is noted of one HTTP request."""
+    """Notes on one HTTP request."""
 
     def __init__(self, id: str) -> None:
         self.id = id
