@@ -33,7 +33,7 @@ def killed_at(number: int, *, told: bool) -> Callable[..., EventLog]:
 
     class Ending(EventLog):
         def append(self, event: Event) -> bool:
-            last = len(self) == number and not isinstance(event, Step)
+            last = len(self.record) == number and not isinstance(event, Step)
             if last and not told:
                 raise Killed
             stored = super().append(event)
