@@ -206,7 +206,7 @@ def refine(
 
     The same command continues an interrupted run, or shows the finished one.
     """
-    from scenewright.config.settings import drawing_profile
+    from scenewright.config.settings import profile_drawing
 
     if profile is not None and model is not None:
         raise fail("give --profile or --model: both name what draws")
@@ -215,7 +215,7 @@ def refine(
     choices = run_options(context)
     if choices.strategy is not None:
         _check_strategy(choices.strategy)
-    chosen = drawing_profile(profile, model)
+    chosen = chosen_profile(profile)[1] if model is None else profile_drawing(model)
     by, max_usd = choices.reader, choices.budget.usd
     source = graph_or_sentence(scene, index, chosen, by)
     if not (quiet or show_plan):

@@ -74,8 +74,8 @@ def derived_parameters(command: object) -> list[Any]:
     return [one for one in typer.main.get_command(app).params if one.name != "help"]
 
 
-def run_options(context: typer.Context, **more: Any) -> RunOptions:
-    """Return the options given to the command at work; ``more`` are further ones.
+def run_options(context: typer.Context) -> RunOptions:
+    """Return the options given to the command at work.
 
     A value that is not possible ends the command with a usage error.
     """
@@ -91,7 +91,7 @@ def run_options(context: typer.Context, **more: Any) -> RunOptions:
             values[name] = split_list(values[name])
     limits = {name.removeprefix(_LIMIT): value for name, value in budget.items()}
     try:
-        return RunOptions.model_validate({**values, "budget": limits, **more})
+        return RunOptions.model_validate({**values, "budget": limits})
     except ValidationError as error:
         place = error.errors(include_url=False)[0]["loc"]
         name = f"{_LIMIT}{place[1]}" if place[:1] == ("budget",) else str((*place, "")[0])

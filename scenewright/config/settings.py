@@ -254,17 +254,6 @@ def _check_accounts(name: str, profile: Profile, settings: Settings) -> None:
                 raise SettingsError(f"profile {name!r}: {error}") from error
 
 
-def drawing_profile(name: str | None, model: str | None = None) -> Profile:
-    """Return the profile ``name`` (None: that of the settings), or the one that ``model`` names.
-
-    ``model`` is what draws, as :func:`profile_drawing` has it.
-    """
-    settings = load_settings()
-    if model is not None:
-        return profile_drawing(model, settings)
-    return find_profile(name or settings.profile, settings)
-
-
 def find_profile(name: str, settings: Settings | None = None) -> Profile:
     """Return the profile of that name.
 
