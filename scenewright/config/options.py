@@ -221,13 +221,6 @@ class ImageChoice(RequestModel):
     width: Side | None = None
     height: Side | None = None
 
-    @property
-    def size(self) -> tuple[int, int] | None:
-        """(width, height) in pixels; None: the backend's own."""
-        if self.width is None or self.height is None:
-            return None
-        return self.width, self.height
-
     @model_validator(mode="after")
     def _both_sides(self) -> Self:
         if (self.width is None) != (self.height is None):
