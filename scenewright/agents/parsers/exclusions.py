@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.mentions import Mention
 from scenewright.agents.parsers.phrases import items
 from scenewright.agents.parsers.settling import tag
 from scenewright.agents.parsers.splitting import Word, sentences
-from scenewright.agents.parsers.tagging import PREPOSITIONS, SCENERY, rough, words
+from scenewright.agents.parsers.tagging import rough, words
 from scenewright.agents.parsers.unread import ABSENT, negations, passages_of
 from scenewright.core.intent import Exclusion, Passage
 from scenewright.core.questions import noun_phrase
@@ -134,7 +135,7 @@ def _related(spoken: Sequence[Word], passage: Passage, quotes: dict[str, str]) -
     after = [word for word in spoken if word.start >= end]
     lower = [word.lower() for word in after]
     for size in range(min(4, len(after)), 0, -1):
-        if tuple(lower[:size]) in PREPOSITIONS:
+        if tuple(lower[:size]) in lexicon.PREPOSITIONS:
             read = _named(after[size:], quotes)
             linked = after[size - 1].end
             return linked, read[1] if read is not None else linked
@@ -175,7 +176,7 @@ def _excluded(
     ):
         named = [one for one in items(tag(before, quotes)) if isinstance(one, Mention)]
         bearer = next((one.name for one in reversed(named) if one.name and not one.ignored), "")
-        bearer = "" if bearer.rpartition(" ")[2].lower() in SCENERY else bearer
+        bearer = "" if bearer.rpartition(" ")[2].lower() in lexicon.SCENERY else bearer
     yield Excluded(_opened(text, passage.start), first[1], _label(first[0]), bearer)
     for start, end, mention in _list(after, first[1], quotes):
         yield Excluded(start, end, _label(mention), bearer)

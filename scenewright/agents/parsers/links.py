@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.mentions import Mention
-from scenewright.agents.parsers.tagging import POSTURES, key_of, words
+from scenewright.agents.parsers.tagging import key_of, words
 from scenewright.agents.parsers.things import Thing
 
 OF_THINGS = words("verbs", "of_things")
@@ -107,7 +108,7 @@ class Link:
     def stands(self) -> bool:
         """Whether its objects are limbs on which its sources stand or sit."""
         return (
-            self.base in POSTURES
+            self.base in lexicon.POSTURES
             and bool(self.targets)
             and all(thing.is_part for thing in self.targets)
         )

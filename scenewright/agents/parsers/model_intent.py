@@ -15,16 +15,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.rules import intent_of, is_foreign
-from scenewright.agents.parsers.tagging import (
-    GROUPS,
-    NUMBERS,
-    PEOPLE,
-    PEOPLE_PRONOUNS,
-    PLURAL_PRONOUNS,
-    is_animate,
-    rough,
-)
+from scenewright.agents.parsers.tagging import is_animate, rough
 from scenewright.agents.parsers.unread import UNKNOWN, in_order, is_latin, stems_of
 from scenewright.core.formats.base import explain
 from scenewright.core.inflection import singular
@@ -48,7 +41,12 @@ _SOME = frozenset(["several", "few", "many", "some", "multiple", "various"])
 _SMALL = frozenset(["a", "an", "the", "of", "in", "at", "on", "by", "with", "and", "very", "style"])
 _EACH = re.compile(r"\b(?:each|every|apiece|per)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
-_PEOPLE = PEOPLE | PEOPLE_PRONOUNS | PLURAL_PRONOUNS | {"people", "who", "someone", "anyone"}
+_PEOPLE = (
+    lexicon.PEOPLE
+    | lexicon.PEOPLE_PRONOUNS
+    | lexicon.PLURAL_PRONOUNS
+    | {"people", "who", "someone", "anyone"}
+)
 _BEFORE_NOUNS = frozenset({"noun", "adjective", "either", "weak", "ing", "participle", "number"})
 _LONG = 4
 """Letters from which on a word that begins another is a form of it: wood, wooden."""
@@ -189,7 +187,7 @@ def _stands(label: str, known: frozenset[str]) -> bool:
 
 
 def _is_said(word: str, known: frozenset[str]) -> bool:
-    if stems_of([word]) & known or str(NUMBERS.get(word, "")) in known:
+    if stems_of([word]) & known or str(lexicon.NUMBERS.get(word, "")) in known:
         return True
     return any(
         len(short) >= _LONG and long.startswith(short[:-1] if short[-1] in "ey" else short)
@@ -270,7 +268,7 @@ def _counts(
         stated = number in known or (
             one.kind == "least"
             and any(
-                word in _SOME or GROUPS.get(word, 0) > 2
+                word in _SOME or lexicon.GROUPS.get(word, 0) > 2
                 for word in re.findall(r"[a-z]+", said.lower())
             )
         )
@@ -297,7 +295,7 @@ def _says_number_of(text: str, number: int, name: str) -> bool:
     head = singular(name.rpartition(" ")[2].lower())
     stated: list[str] = []
     for word in re.findall(r"[0-9]+|[a-z']+|[,.;]", text.lower()):
-        if word in NUMBERS or word in _PAIRS or word.isdigit():
+        if word in lexicon.NUMBERS or word in _PAIRS or word.isdigit():
             stated.append(word)
         elif number in numbers_in(" ".join(stated)) and singular(word) == head:
             return True
@@ -313,7 +311,7 @@ def numbers_in(text: str) -> frozenset[int]:
     [1, 2, 12]
     """
     words = re.findall(r"[0-9]+|[a-z]+", text.lower())
-    known = {**NUMBERS, **_PAIRS}
+    known = {**lexicon.NUMBERS, **_PAIRS}
     found = {int(word) if word.isdigit() else known.get(word, -1) for word in words} - {-1}
     for tens, one in itertools.pairwise(words):
         first, second = known.get(tens, 0), known.get(one, 0)

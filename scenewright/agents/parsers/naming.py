@@ -5,32 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.spelling import is_known, nearest, parts_of_speech
-from scenewright.agents.parsers.tagging import (
-    ADJECTIVES,
-    ANIMATE,
-    CLOTHES,
-    COMPOUNDS,
-    EMPTY,
-    PARTS,
-    PLANTS,
-    PLURAL_MODIFIERS,
-    SCENERY,
-    SHADES,
-    THING_PARTS,
-    VESSELS,
-    WHOLES,
-    Token,
-    is_animate,
-    is_person,
-    key_of,
-    rough,
-    words,
-)
+from scenewright.agents.parsers.tagging import Token, is_animate, is_person, key_of, rough, words
 from scenewright.core.inflection import singular, verb_base
 
 _NOT_WHOLES = words("nouns", "not_wholes")
-_COMPOUNDS = frozenset(map(" ".join, COMPOUNDS))
+_COMPOUNDS = frozenset(map(" ".join, lexicon.COMPOUNDS))
 _WEARS = frozenset({"wearing", "wears", "wear", "wore", "with", "in", "has", "have"})
 
 
@@ -93,13 +74,23 @@ def says(tokens: Sequence[Token], at: int, *words: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _known() -> frozenset[str]:
-    named = (ANIMATE, CLOTHES, PARTS, THING_PARTS, VESSELS, SCENERY, ADJECTIVES, WHOLES, PLANTS)
+    named = (
+        lexicon.ANIMATE,
+        lexicon.CLOTHES,
+        lexicon.PARTS,
+        lexicon.THING_PARTS,
+        lexicon.VESSELS,
+        lexicon.SCENERY,
+        lexicon.ADJECTIVES,
+        lexicon.WHOLES,
+        lexicon.PLANTS,
+    )
     return frozenset(word for group in named for word in group if word.isalpha())
 
 
 def misspelt(word: str) -> str:
     """Return the word that a word of no dictionary probably is; empty for any other."""
-    if not word.islower() or word in PLURAL_MODIFIERS or rough(word) != "noun":
+    if not word.islower() or word in lexicon.PLURAL_MODIFIERS or rough(word) != "noun":
         return ""
     return nearest(word, _known())
 
@@ -145,8 +136,8 @@ def whole_of(texts: Sequence[str]) -> str:
     last = whole.rpartition(" ")[2]
     if f"{whole} {part}" in _COMPOUNDS or last in _NOT_WHOLES:
         return ""
-    of_thing = last in WHOLES and part in THING_PARTS
-    of_body = is_animate(last) and part in PARTS
+    of_thing = last in lexicon.WHOLES and part in lexicon.THING_PARTS
+    of_body = is_animate(last) and part in lexicon.PARTS
     return whole if of_thing or of_body else ""
 
 
@@ -206,10 +197,10 @@ def attributes_of(words: Sequence[str]) -> list[tuple[str, str]]:
         if is_degree(word) and after and after not in ("and", ","):
             shade = f"{shade}{word} "
             continue
-        if word in SHADES and key_of(after) == "color" and after in ADJECTIVES:
+        if word in lexicon.SHADES and key_of(after) == "color" and after in lexicon.ADJECTIVES:
             shade = f"{shade}{word} "
             continue
-        if word in EMPTY or rough(word) == "number":
+        if word in lexicon.EMPTY or rough(word) == "number":
             joined = False
             continue
         key, value = key_of(shade + word), shade + word

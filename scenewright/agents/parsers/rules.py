@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.clauses import Clause
 from scenewright.agents.parsers.doubts import doubts_of
 from scenewright.agents.parsers.exclusions import blanked, denied_in, excluded_by_options
@@ -27,7 +28,7 @@ from scenewright.agents.parsers.splitting import (
     sentences,
     without_frames,
 )
-from scenewright.agents.parsers.tagging import WRITINGS, rough
+from scenewright.agents.parsers.tagging import rough
 from scenewright.agents.parsers.things import Thing, Things
 from scenewright.agents.parsers.unread import (
     FOREIGN,
@@ -239,7 +240,7 @@ class _Beside:
         """Yield the words that left no trace in ``scene`` or ``intent`` and were not understood."""
         said = traces(scene) | traces_of(intent) | frozenset(understood)
         if intent.texts or any("text" in item.attributes for item in scene.objects):
-            said |= WRITINGS
+            said |= lexicon.WRITINGS
         for sentence in self.sentences:
             lost = without_trace(sentence.words, said, sentence.quotes)
             yield from passages_of(self._text, sentence.words, lost, UNKNOWN)

@@ -15,19 +15,7 @@ from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.naming import name_of
 from scenewright.agents.parsers.spelling import parts_of_speech
 from scenewright.agents.parsers.splitting import BREAK, capitals, spanning
-from scenewright.agents.parsers.tagging import (
-    ADJECTIVES,
-    CLOTHES,
-    GROUPS,
-    NUMBERS,
-    PARTS,
-    THING_PARTS,
-    Tag,
-    Token,
-    is_animate,
-    rough,
-    words,
-)
+from scenewright.agents.parsers.tagging import Tag, Token, is_animate, rough, words
 from scenewright.core.inflection import IRREGULAR_VERBS, singular, verb_base
 
 _LONGEST = max(
@@ -63,7 +51,7 @@ _SINGLE = frozenset({"a", "an", "one", "each", "every", "another", "this", "that
 _ONE_OF_SEVERAL = frozenset({"one", "other", "another", "each", "either"})
 """They stand for a noun: "one sits, the other stands"."""
 _POINTING = frozenset({"that", "this", "these", "those", "all", "both", "some", "each", "one"})
-_PARTS = PARTS | THING_PARTS | CLOTHES
+_PARTS = lexicon.PARTS | lexicon.THING_PARTS | lexicon.CLOTHES
 _NAMED_WITH = _PARTS | {f"{word}s" for word in _PARTS}
 """Parts named with the person or animal before them: "the dog ears"."""
 _LISTED = frozenset({"color", "material", "texture"})
@@ -154,7 +142,7 @@ def _pieces(words: Sequence[str], said: dict[str, str]) -> list[_Piece]:
 
 
 def _is_number(word: str) -> bool:
-    return word in NUMBERS or word[:1].isdigit()
+    return word in lexicon.NUMBERS or word[:1].isdigit()
 
 
 def _distance(lower: Sequence[str], at: int) -> int:
@@ -175,7 +163,7 @@ def _compound_adjective(lower: Sequence[str], at: int) -> int:
     if at + 2 >= len(lower):
         return 0
     first, second, head = lower[at : at + 3]
-    if _is_number(first) and second in _UNITS and head in ADJECTIVES:
+    if _is_number(first) and second in _UNITS and head in lexicon.ADJECTIVES:
         return 3
     particle = second in ("up", "out", "off", "down")
     if not (particle or second in _BODIED or first in _MAKING or second.endswith("ed")):
@@ -307,13 +295,13 @@ class _Phrase:
     def single(self) -> bool:
         """Whether its determiner and its noun are those of one thing."""
         named = self.by is not None and self.by.lower in _SINGLE
-        return named and _is_one(self.head) and self.head not in GROUPS
+        return named and _is_one(self.head) and self.head not in lexicon.GROUPS
 
     @property
     def lacks_plural(self) -> bool:
         """Whether it has a number and no plural: "three security" (guards)."""
         number = self.by.lower if self.by is not None else ""
-        several = NUMBERS.get(number, 2 if number[:1].isdigit() else 1) > 1
+        several = lexicon.NUMBERS.get(number, 2 if number[:1].isdigit() else 1) > 1
         several = several or number in lexicon.VAGUE
         return several and _is_one(self.head) and not lexicon.is_group(self.head)
 
@@ -403,7 +391,11 @@ class _Spot:
                 return "adjective"
         if kind == "noun" and before == "noun" and self.is_unlisted_verb():
             return "verb"
-        plain = kind == "adjective" and ADJECTIVES.get(word) != "color" and before == "adjective"
+        plain = (
+            kind == "adjective"
+            and lexicon.ADJECTIVES.get(word) != "color"
+            and before == "adjective"
+        )
         if plain and follows in _AFTER_NAME and not word.endswith(("ed", "ing")):
             # "In a grassy plain".
             return "noun" if "NOUN" in parts else "adjective"
@@ -431,7 +423,7 @@ class _Spot:
             # "Jack Sparrow pilots a plane".
             titled = len(self.tokens) > 1 and all(one.text.istitle() for one in self.tokens[-2:])
             return titled and third and _is_deed(singular(word), follows)
-        if head in GROUPS or head in NUMBERS or word in lexicon.PLURAL_MODIFIERS:
+        if head in lexicon.GROUPS or head in lexicon.NUMBERS or word in lexicon.PLURAL_MODIFIERS:
             return False
         if third != _is_one(head) and not (self.phrase.joined and not third):
             return False
@@ -460,7 +452,7 @@ class _Spot:
         base = verb_base(self.word)
         if before == "adjective" and len(tokens) > 1:
             link = tokens[-2].lower
-            colored = link == "in" and ADJECTIVES.get(self.last) == "color"
+            colored = link == "in" and lexicon.ADJECTIVES.get(self.last) == "color"
             if verb_base(link) == "wear" or colored:
                 # "A man in white holding …".
                 return "ing"
@@ -601,7 +593,7 @@ class _Spot:
     def either(self) -> Tag:
         """Return the tag of a word that is an adjective or a noun."""
         word, before, follows = self.word, self.before, self.follows
-        key = ADJECTIVES.get(word)
+        key = lexicon.ADJECTIVES.get(word)
         if is_animate(word) and before == "article" and self.at + 1 < len(self.pieces):
             after, known = self.pieces[self.at + 1]
             then = _next_kind(self.pieces, self.at + 1)
@@ -616,7 +608,7 @@ class _Spot:
             after = next((p.lower for p in self.pieces[self.at + 2 :] if p.known is None), "")
             kind = _next_kind(self.pieces, self.at + 1)
             if kind in ("adjective", "either"):
-                same = ADJECTIVES.get(after) == key
+                same = lexicon.ADJECTIVES.get(after) == key
                 return "adjective" if same or before == "be" else "noun"
             ends = before == "adjective"
             ends = ends or (before == "possessive" and after in lexicon.ARTICLES)
@@ -635,7 +627,7 @@ class _Spot:
             spoken = [t for t in self.tokens if t.tag not in ("and", "comma", "adverb")]
             listed = len(spoken)
             while listed and spoken[listed - 1].tag == "adjective":
-                if ADJECTIVES.get(spoken[listed - 1].lower) != key:
+                if lexicon.ADJECTIVES.get(spoken[listed - 1].lower) != key:
                     break
                 listed -= 1
             if 0 < listed < len(spoken) and spoken[listed - 1].tag == "be":
@@ -657,7 +649,7 @@ class _Spot:
         more = False
         for one in self.pieces[self.at + 1 :]:
             if one.kind in ("adjective", "either"):
-                if ADJECTIVES.get(one.lower) != key:
+                if lexicon.ADJECTIVES.get(one.lower) != key:
                     return False
                 more = True
             elif one.kind not in ("and", "comma", "adverb"):

@@ -11,17 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.mentions import MOST_INSTANCES, Mention
-from scenewright.agents.parsers.tagging import (
-    ORDINALS,
-    PEOPLE_PRONOUNS,
-    PLURAL_PRONOUNS,
-    THING_PARTS,
-    THING_PRONOUNS,
-    Named,
-    is_person,
-    words,
-)
+from scenewright.agents.parsers.tagging import Named, is_person, words
 from scenewright.core.inflection import singular
 from scenewright.core.intent import CountKind
 from scenewright.core.scene import MAX_OBJECTS, MAX_RELATIONS
@@ -285,7 +277,7 @@ class Things:
 
         "An elephant sprays water on its calf"; a part of a thing is of what stands nearer.
         """
-        if not self._subjects or mention.head in THING_PARTS:
+        if not self._subjects or mention.head in lexicon.THING_PARTS:
             return False
         newest = self._subjects[-1]
         return newest.animate and newest.least == 1 and not is_person(newest.name)
@@ -324,7 +316,7 @@ class Things:
         return None if thing.name in _GENERIC_PEOPLE and thing.name != mention.name else thing
 
     def _meant(self, pronoun: str, apart: list[Thing]) -> list[Thing]:
-        plural = pronoun in PLURAL_PRONOUNS or pronoun == "their"
+        plural = pronoun in lexicon.PLURAL_PRONOUNS or pronoun == "their"
         pair = self.doers
         if plural and len(pair) > 1 and not any(one in apart for one in pair):
             several = [thing for thing in self._subjects if thing.least > 1]
@@ -365,7 +357,8 @@ HYPERNYMS = words("generic", "hypernyms")
 NEUTRAL = words("generic", "neutral")
 _GENERIC_PEOPLE = words("nouns", "generic_people")
 _RANKS = {
-    part: [word for word, one in ORDINALS.items() if one == part] for part in ORDINALS.values()
+    part: [word for word, one in lexicon.ORDINALS.items() if one == part]
+    for part in lexicon.ORDINALS.values()
 }
 """Which of several → its words."""
 _PLACES = {
@@ -382,9 +375,9 @@ _FITS: dict[str, Callable[[Thing], bool]] = {
     "any": lambda thing: True,
 }
 _WANTED: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(PEOPLE_PRONOUNS | {"his", "her"}, ("person", "animate")),
-    **dict.fromkeys(PLURAL_PRONOUNS | {"their"}, ("people", "animate", "many", "any")),
-    **dict.fromkeys(THING_PRONOUNS | {"its"}, ("object", "any")),
+    **dict.fromkeys(lexicon.PEOPLE_PRONOUNS | {"his", "her"}, ("person", "animate")),
+    **dict.fromkeys(lexicon.PLURAL_PRONOUNS | {"their"}, ("people", "animate", "many", "any")),
+    **dict.fromkeys(lexicon.THING_PRONOUNS | {"its"}, ("object", "any")),
 }
 """Pronoun → preferred meaning; the last subject before the last thing named."""
 

@@ -14,23 +14,9 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.splitting import FRAME_NOUNS, Word
-from scenewright.agents.parsers.tagging import (
-    ARTICLES,
-    BE,
-    CLOTHES,
-    COMPOUNDS,
-    GROUPS,
-    IGNORED,
-    NUMBERS,
-    PARTS,
-    PLURAL_MODIFIERS,
-    Token,
-    is_animate,
-    phrases,
-    rough,
-    words,
-)
+from scenewright.agents.parsers.tagging import Token, is_animate, phrases, rough, words
 from scenewright.core.inflection import singular, stems
 from scenewright.core.intent import Intent, Passage
 from scenewright.core.scene import SceneError, SceneGraph
@@ -119,8 +105,8 @@ def _negated(sentence: Sequence[str]) -> Iterator[tuple[int, int]]:
 def _of_picture(sentence: Sequence[str], at: int) -> int:
     """Return how many words before a negation at ``at`` say that it is said of the picture."""
     before = [word.lower() for word in sentence[max(0, at - 3) : at]]
-    if len(before) > 1 and before[-1] in BE and before[-2] in _PICTURE:
-        return 3 if len(before) == 3 and before[0] in ARTICLES else 2
+    if len(before) > 1 and before[-1] in lexicon.BE and before[-2] in _PICTURE:
+        return 3 if len(before) == 3 and before[0] in lexicon.ARTICLES else 2
     return 0
 
 
@@ -130,7 +116,7 @@ def _negates(lower: Sequence[str], at: int) -> int:
         phrase = tuple(lower[at : at + size])
         if phrase in _NOT_PHRASES:
             return size
-        if phrase in _MORE_THAN_NOT or phrase in COMPOUNDS:
+        if phrase in _MORE_THAN_NOT or phrase in lexicon.COMPOUNDS:
             return 0
     word = lower[at]
     return int(word in _NOT or word.endswith("n't"))
@@ -140,7 +126,7 @@ def _skipped(lower: Sequence[str], at: int) -> int:
     """Return how many words are read on: all of "no parking sign", which negates nothing."""
     for size in range(min(4, len(lower) - at), 1, -1):
         phrase = tuple(lower[at : at + size])
-        if phrase in COMPOUNDS or phrase in _MORE_THAN_NOT:
+        if phrase in lexicon.COMPOUNDS or phrase in _MORE_THAN_NOT:
             return size
     return 1
 
@@ -207,8 +193,8 @@ _TELLING = frozenset({"noun", "either", "weak", "adjective", "verb", "ing", "par
 _SILENT = (
     words("languages", "silent")
     | words("adjectives", "counting")
-    | (set(GROUPS) - words("groups", "arranged"))
-    | (FRAME_NOUNS & IGNORED)
+    | (set(lexicon.GROUPS) - words("groups", "arranged"))
+    | (FRAME_NOUNS & lexicon.IGNORED)
 )
 
 
@@ -261,7 +247,7 @@ def _is_held(word: str, said: frozenset[str], quotes: dict[str, str]) -> bool:
     if not lower or lower in _SILENT or singular(lower) in _SILENT:
         return True
     if rough(lower) == "number":
-        return lower in said or str(NUMBERS.get(lower, lower.replace(",", ""))) in said
+        return lower in said or str(lexicon.NUMBERS.get(lower, lower.replace(",", ""))) in said
     if rough(lower) not in _TELLING or (rough(lower) == "adverb" and not lower.endswith("ly")):
         return True
     return bool(stems(lower) & said)
@@ -291,7 +277,11 @@ def _is_named_so(tokens: Sequence[Token], at: int) -> bool:
         (step for step in range(at + 1, len(tokens)) if tokens[step].tag != "noun"), len(tokens)
     )
     head = singular(tokens[last - 1].lower)
-    return tokens[at].lower in PLURAL_MODIFIERS or head in PARTS or head in CLOTHES
+    return (
+        tokens[at].lower in lexicon.PLURAL_MODIFIERS
+        or head in lexicon.PARTS
+        or head in lexicon.CLOTHES
+    )
 
 
 def passages_of(
