@@ -76,8 +76,6 @@ def negations(text: str, sentence: Sequence[str]) -> Iterator[Passage]:
 def said_of_picture(sentence: Sequence[str]) -> list[str]:
     """Return the words of a sentence that deny something of the picture, not of a thing in it."""
     found: list[str] = []
-    if not any(word.lower() in _PICTURE for word in sentence):
-        return found
     for start, end in _negated(sentence):
         if size := _of_picture(sentence, start):
             found += sentence[start - size : end]
@@ -89,13 +87,13 @@ def _negated(sentence: Sequence[str]) -> Iterator[tuple[int, int]]:
     lower = [word.lower().replace("’", "'") for word in sentence]
     at = 0
     while at < len(lower):
-        size = _negates(lower, at)
+        size, skipped = _negates(lower, at)
         if not size:
-            at += _skipped(lower, at)
+            at += skipped
             continue
         end = at + size
         while end < len(lower) and end - at < _LONGEST_NEGATED:
-            if lower[end] in _ENDS_NEGATED or _negates(lower, end):
+            if lower[end] in _ENDS_NEGATED or _negates(lower, end)[0]:
                 break
             end += 1
         yield at, end
@@ -110,25 +108,18 @@ def _of_picture(sentence: Sequence[str], at: int) -> int:
     return 0
 
 
-def _negates(lower: Sequence[str], at: int) -> int:
-    """Return how many words a negation at ``at`` has; 0 if there is none."""
+def _negates(lower: Sequence[str], at: int) -> tuple[int, int]:
+    """Return how many words a negation at ``at`` has, and how many are read on without one.
+
+    "No parking sign" negates nothing.
+    """
     for size in range(min(4, len(lower) - at), 1, -1):
         phrase = tuple(lower[at : at + size])
         if phrase in _NOT_PHRASES:
-            return size
+            return size, 0
         if phrase in _MORE_THAN_NOT or phrase in lexicon.COMPOUNDS:
-            return 0
-    word = lower[at]
-    return int(word in _NOT or word.endswith("n't"))
-
-
-def _skipped(lower: Sequence[str], at: int) -> int:
-    """Return how many words are read on: all of "no parking sign", which negates nothing."""
-    for size in range(min(4, len(lower) - at), 1, -1):
-        phrase = tuple(lower[at : at + size])
-        if phrase in lexicon.COMPOUNDS or phrase in _MORE_THAN_NOT:
-            return size
-    return 1
+            return 0, size
+    return int(lower[at] in _NOT or lower[at].endswith("n't")), 1
 
 
 # Other languages
