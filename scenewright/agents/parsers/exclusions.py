@@ -175,8 +175,8 @@ def _excluded(
             break
         end = inner[1]
     yield Excluded(_opened(text, passage.start), end, _label(mention), bearer)
-    for start, end, mention in _list(after, end, quotes):
-        yield Excluded(start, end, _label(mention), bearer)
+    for begin, last, mention in _list(after, end, quotes):
+        yield Excluded(begin, last, _label(mention), bearer)
 
 
 def _named(after: Sequence[Word], quotes: dict[str, str]) -> tuple[Mention, int] | None:

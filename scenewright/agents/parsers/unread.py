@@ -13,6 +13,7 @@ import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import groupby
 
 from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.splitting import FRAME_NOUNS, Word
@@ -142,31 +143,21 @@ def foreign_words(sentence: Sequence[str]) -> list[str]:
     around them are a name ("Vincent van der Gogh").
     """
     found: list[str] = []
-    for run in _runs(sentence):
-        other = [word for word in run if word.lower() in _FOREIGN]
-        named = all(word[:1].isupper() or word.lower() in _FOREIGN for word in run) and len(
-            run
-        ) < len(sentence)
-        first = bool(run) and len(run) > 1 and run[0].lower() in _FOREIGN_FIRST
-        if not named and (len(other) > 1 or (first and len(run) == len(sentence))):
+    for separates, group in groupby(sentence, _separates):
+        run = [*group]
+        whole = len(run) == len(sentence)
+        other = sum(word.lower() in _FOREIGN for word in run)
+        named = all(word[:1].isupper() or word.lower() in _FOREIGN for word in run) and not whole
+        first = len(run) > 1 and run[0].lower() in _FOREIGN_FIRST
+        if not separates and not named and (other > 1 or (first and whole)):
             found.extend(run)
-    other_script = [word for word in sentence if not is_latin(word)]
-    return [word for word in sentence if any(word is one for one in (*found, *other_script))]
+    return [one for one in sentence if not is_latin(one) or any(one is other for other in found)]
 
 
-def _runs(sentence: Sequence[str]) -> Iterator[list[str]]:
-    """Yield runs of words without a small word of English or a comma."""
-    run: list[str] = []
-    for word in sentence:
-        lower = word.lower()
-        if word == "," or (lower not in _FOREIGN and rough(lower) in _ENGLISH):
-            if run:
-                yield run
-            run = []
-        else:
-            run.append(word)
-    if run:
-        yield run
+def _separates(word: str) -> bool:
+    """Return whether a word is a small one of English, or a comma."""
+    lower = word.lower()
+    return word == "," or (lower not in _FOREIGN and rough(lower) in _ENGLISH)
 
 
 @lru_cache(maxsize=16384)
@@ -207,12 +198,9 @@ def traces_of(intent: Intent) -> frozenset[str]:
 
 def stems_of(texts: Iterable[str]) -> frozenset[str]:
     """Return the words of ``texts``, each also as its stem."""
-    found = {word for text in texts for word in text.lower().split()}
-    found |= {
-        word.removesuffix("'s").strip("'")
-        for text in texts
-        for word in _WORDS.findall(text.lower())
-    }
+    lower = [text.lower() for text in texts]
+    found = {word for text in lower for word in text.split()}
+    found |= {one.removesuffix("'s").strip("'") for text in lower for one in _WORDS.findall(text)}
     return frozenset(found.union(*map(stems, found)))
 
 
@@ -250,44 +238,27 @@ def crowded_names(tokens: Sequence[Token]) -> list[str]:
     "Women clothing store" may be a store, or what women do: a plural is rarely part of a name.
     """
     found: list[str] = []
-    plural = False
-    for at, token in enumerate(tokens):
-        if token.tag != "noun":
-            plural = False
-        elif plural:
-            found.append(token.text)
-        elif at + 1 < len(tokens) and tokens[at + 1].tag == "noun":
-            lower = token.lower
-            plural = singular(lower) != lower and is_animate(lower) and not _is_named_so(tokens, at)
+    for named, run in groupby(tokens, lambda token: token.tag == "noun"):
+        nouns = [*run] if named else []
+        # "Mens shoes", "dogs ears".
+        head = singular(nouns[-1].lower) if nouns else ""
+        if head in lexicon.PARTS or head in lexicon.CLOTHES:
+            continue
+        for at, noun in enumerate(nouns[:-1]):
+            plural = singular(noun.lower) != noun.lower and is_animate(noun.lower)
+            if plural and noun.lower not in lexicon.PLURAL_MODIFIERS:
+                found += [one.text for one in nouns[at + 1 :]]
+                break
     return found
-
-
-def _is_named_so(tokens: Sequence[Token], at: int) -> bool:
-    """Return whether a plural is of a part or of clothes: "mens shoes", "dogs ears"."""
-    last = next(
-        (step for step in range(at + 1, len(tokens)) if tokens[step].tag != "noun"), len(tokens)
-    )
-    head = singular(tokens[last - 1].lower)
-    return (
-        tokens[at].lower in lexicon.PLURAL_MODIFIERS
-        or head in lexicon.PARTS
-        or head in lexicon.CLOTHES
-    )
 
 
 def passages_of(
     text: str, sentence: Sequence[str], some: Sequence[str], reason: str
 ) -> Iterator[Passage]:
     """Yield the words ``some`` of a sentence as passages, neighbours together."""
-    run: list[str] = []
-    for word in sentence:
-        if any(word is one for one in some):
-            run.append(word)
-        elif run:
-            yield _passage(text, run, reason)
-            run = []
-    if run:
-        yield _passage(text, run, reason)
+    for told, run in groupby(sentence, lambda word: any(word is one for one in some)):
+        if told:
+            yield _passage(text, [*run], reason)
 
 
 def _passage(text: str, run: Sequence[str], reason: str) -> Passage:
