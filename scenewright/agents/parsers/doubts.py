@@ -109,16 +109,16 @@ def doubts_of(
             rough(word) in ("noun", "verb", "ing", "weak") and word not in _ARRANGED
             for word in passage.text.lower().split()
         )
-        if known and not any(_is_beside(text, one, passage) for one in found):
-            found.append(unsure(text, passage.start, passage.end))
+        for one in found:
+            (_, end), (start, _) = sorted([(one.start, one.end), (passage.start, passage.end)])
+            same = one.kind == "reading" and not re.search(r"[.!?;]", text[end:start])
+            if start < end or same:
+                # The doubt covers it, or is of the reading of the same sentence.
+                break
+        else:
+            if known:
+                found.append(unsure(text, passage.start, passage.end))
     return tuple(sorted(found, key=lambda one: (one.start, one.end))[:_MOST])
-
-
-def _is_beside(text: str, doubt: Doubt, passage: Passage) -> bool:
-    """Return whether a doubt covers a passage, or doubts the reading of the same sentence."""
-    first, last = sorted(((doubt.start, doubt.end), (passage.start, passage.end)))
-    between = text[first[1] : last[0]]
-    return last[0] < first[1] or (doubt.kind == "reading" and not re.search(r"[.!?;]", between))
 
 
 def _strange(text: str, scene: SceneGraph) -> Iterator[Doubt]:

@@ -142,8 +142,12 @@ class Things:
             predicate, cover = mention.cover
             self.relate([thing], predicate, self.resolve(cover, [thing]))
         if mention.owner is not None:
-            holder = mention.owner
-            if holder.pronoun == "its" and (mention.is_part or self._is_of_animal(mention)):
+            holder, newest = mention.owner, self._subjects[-1:]
+            # "An elephant sprays water on its calf"; a part of a thing is of what stands nearer.
+            animal = mention.head not in lexicon.THING_PARTS and any(
+                one.animate and one.least == 1 and not is_person(one.name) for one in newest
+            )
+            if holder.pronoun == "its" and (mention.is_part or animal):
                 # A body has arms and ears, whatever stands nearer.
                 holder = Mention("", pronoun="his")
             owners = self.resolve(holder, [thing]) or self.resolve(mention.owner, [thing])
@@ -229,7 +233,7 @@ class Things:
         group = self.told or (self.all[-1] if self.all else None)
         if group is None or (group.number or 0) < 2:
             return []
-        kind = singular(group.name.rpartition(" ")[2].lower()) in _HYPERNYMS and self.listing
+        kind = singular(group.head) in _HYPERNYMS and self.listing
         side, _, name = mention.name.rpartition(" ")
         if side in _PLACES and name == group.name:
             # "The middle book" of a stack.
@@ -263,16 +267,6 @@ class Things:
             return meant
         # What must mean something that was named is nothing new: a thing that is in no scene.
         return [Thing(mention.name)] if mention.number == 2 else []
-
-    def _is_of_animal(self, mention: Mention) -> bool:
-        """Return whether "its NAME" is of the animal that the clause is about.
-
-        "An elephant sprays water on its calf"; a part of a thing is of what stands nearer.
-        """
-        if not self._subjects or mention.head in lexicon.THING_PARTS:
-            return False
-        newest = self._subjects[-1]
-        return newest.animate and newest.least == 1 and not is_person(newest.name)
 
     def _same(self, mention: Mention, apart: list[Thing]) -> Thing | None:
         name = mention.name.casefold()
@@ -319,11 +313,11 @@ class Things:
             several = [thing for thing in self._subjects if thing.least > 1]
             if self._subjects[-1:] == pair[:1] or not several:
                 return list(pair)
+        named = [*reversed(self._subjects), *reversed(self.all[-_MEMORY:])]
         for fits in _WANTED.get(pronoun, ()):
-            for named in (self._subjects, self.all[-_MEMORY:]):
-                for thing in reversed(named):
-                    if thing not in apart and _FITS[fits](thing):
-                        return [thing]
+            for thing in named:
+                if thing not in apart and _FITS[fits](thing):
+                    return [thing]
         return []
 
 

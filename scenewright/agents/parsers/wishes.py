@@ -167,6 +167,7 @@ def without_request(said: Sequence[str]) -> list[str]:
     return list(said[step + to_whom :])
 
 
+_NAMES = frozenset({"noun", "either", "weak", "adjective"})
 _BARE = frozenset({"article", "preposition", "and"})
 _LAST = frozenset(
     {"of", "showing", "shows", "depicting", "from", "featuring", "a", "an", "the", "with", "in"}
@@ -195,7 +196,11 @@ def without_style(words: Sequence[str], first: bool = True) -> list[str]:
         begins = first and at == 0
         rest = _without_tail(_without_maker(_without_lead(fragment, begins or len(fragment) > 2)))
         names = names or (len(fragment) > len(rest) and "by" in map(str.lower, fragment))
-        alone = not first and len(fragments) == 1 and 1 < len(rest) < 5 and _is_alone(rest)
+        named = [one for one in map(str.lower, rest) if one not in ("a", "an")]
+        alone = not first and len(fragments) == 1 and 1 < len(rest) < 5 and bool(named)
+        alone = alone and all(rough(word) in _NAMES for word in named)
+        # "Marble statue".
+        alone = alone and (named[-1] in _ALONE or _makes_style(named[-1]))
         if not rest or alone or _is_style(rest, begins) or _is_setting(rest):
             styled, aside = styled or not begins, bool(kept)
             continue
@@ -222,12 +227,9 @@ def _is_name(words: Sequence[str]) -> bool:
 def _is_look(words: Sequence[str]) -> bool:
     """Return whether words after a phrase of style say how all of it looks: "smooth"."""
     lower = [word.lower() for word in words]
-    if all(rough(word) in ("adjective", "and", "adverb") for word in lower):
-        return True
-    hues = lower[-1] in _HUES and all(
-        rough(word) in ("adjective", "either", "noun") for word in lower
-    )
-    return len(lower) < 4 and hues
+    kinds = {rough(word) for word in lower}
+    hues = lower[-1] in _HUES and kinds <= {"adjective", "either", "noun"}
+    return kinds <= {"adjective", "and", "adverb"} or (len(lower) < 4 and hues)
 
 
 _HUES = frozenset({"color", "colors", "colour", "colours", "tones", "hues", "shades", "palette"})
@@ -312,7 +314,7 @@ def _without_tail(words: list[str]) -> list[str]:
     if singular(lower[-2]) != lower[-2] and rough(lower[-2]) == "noun":
         return words if lower[-2] in lexicon.PLURAL_MODIFIERS else words[:-1]
     at = len(lower) - 2
-    while at and rough(lower[at]) in ("noun", "weak", "either", "adjective"):
+    while at and rough(lower[at]) in _NAMES:
         at -= 1
     counted = rough(lower[at]) == "number" and lower[at] not in ("one", "single")
     return words[:-1] if counted else words
@@ -347,26 +349,16 @@ def _is_style(words: Sequence[str], first: bool) -> bool:
     if first or is_animate(lower[-1]):
         return False
     placed = any(rough(word) == "preposition" and word != "of" for word in lower)
-    return (
-        (style[-1] and not placed) or lower[0] in _MAKING or any(word in _SITES for word in lower)
-    )
+    sites = any(word in _SITES for word in lower)
+    return (style[-1] and not placed) or lower[0] in _MAKING or sites
 
 
 def _is_painted(lower: Sequence[str]) -> bool:
     """Return whether words say what a picture is painted with and on: "oil on canvas"."""
     if "on" not in lower or lower[-1] not in _SUPPORTS:
         return False
-    paints = [
-        word for word in lower[: lower.index("on")] if rough(word) not in ("and", "adjective")
-    ]
+    paints = [one for one in lower[: lower.index("on")] if rough(one) not in ("and", "adjective")]
     return bool(paints) and all(singular(word) in _PAINTS for word in paints)
-
-
-def _is_alone(words: Sequence[str]) -> bool:
-    """Return whether a sentence without a verb names but a medium: "marble statue"."""
-    lower = [word.lower() for word in words if word.lower() not in ("a", "an")]
-    named = all(rough(word) in ("noun", "either", "weak", "adjective") for word in lower)
-    return named and bool(lower) and (lower[-1] in _ALONE or _makes_style(lower[-1]))
 
 
 def _makes_style(word: str) -> bool:
