@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scenewright.agents.parsers import links
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.cursor import Cursor
-from scenewright.agents.parsers.links import Link, is_of_sources
+from scenewright.agents.parsers.links import Link, is_far, is_of_sources
 from scenewright.agents.parsers.mentions import Item, Mention
 from scenewright.agents.parsers.tagging import END, Token
 from scenewright.agents.parsers.things import Thing, Things
@@ -214,6 +215,49 @@ class ClauseState(Cursor):
         if acts and any(thing.animate for thing in self._subject):
             return self._subject
         return self._last or self._subject
+
+    def _sources_of_place(self, link: Link | None, word: str, after: Item) -> list[Thing]:
+        """Return what a preposition and its object are said of."""
+        named = after if isinstance(after, Mention) else Mention("")
+        owned = named.owner.pronoun if named.owner else ""
+        if self._copula:
+            return self._subject
+        if link is not None and self._is_of_depiction(link, word, after):
+            return link.sources
+        owns = owned in ("his", "her", "their")
+        if word == "with" and owns and not any(thing.animate for thing in self._last):
+            # "A woman close to the camera with her mouth open".
+            return [thing for thing in self._subject if thing.animate] or self._last
+        if link is not None and word == "with":
+            parts = bool(link.targets) and all(thing.is_part for thing in link.targets)
+            if link.has and parts and named.is_part:
+                # "Has a white belly with brown wings".
+                return link.sources
+            if link.fills and not named.is_piece:
+                # "A shelf full of books with a cat on it".
+                return link.sources
+        if link is not None:
+            alone = link.has and not any(thing.animate for thing in link.targets)
+            # "A woman with tan skin in blue jeans".
+            worn = word == "in" and alone and named.is_clothes
+            # "A clock on the wall": the place is that of the thing before it.
+            near = word == "on" and ((bool(owned) and named.is_part) or named.head in links.WALLS)
+            far = is_far(link, word) and not near and named.pronoun not in OBJECT_PRONOUNS
+            if self._joined or worn or far:
+                return link.sources or self._last
+        if word == "with" and self._is_tool(after) and not self.is_on_it():
+            return self._subject
+        if self._after_scenery:
+            walls = all(thing.head in links.SURFACES for thing in self._subject)
+            shown = named.is_piece or (walls and named.is_depiction)
+            if word.partition(" ")[0] in lexicon.COVERS or (word == "with" and shown):
+                return self._subject
+        sources = self._last or self._subject
+        last = self._last_item
+        if word == "with" and self._coordinate == "target" and isinstance(last, Mention):
+            # "A table with a lamp and a vase with flowers".
+            return sources[-1:] if last.new and len(sources) > 1 else sources
+        return sources
 
     @property
     def _after_part(self) -> bool:
