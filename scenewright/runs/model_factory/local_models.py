@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from scenewright.config.profiles import BackendSpec, LocalJudgeSpec, SettingsError
+from scenewright.config.profiles import BackendSpec, LocalJudgeSpec, SettingsError, reached_by
+from scenewright.config.settings import Settings, load_settings
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.ports.vision import DetectionError, Detector, RealismError, RealismScorer
@@ -117,6 +118,24 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
         return DiffusersBackend(str(backend_folder(spec.model)), name=spec.model, **options)
     source = IPAdapterSource(**spec.adapter.model_dump()) if spec.adapter is not None else None
     return DiffusersBackend(spec.model, ip_adapter=source, **options)
+
+
+def shared_local_judge(
+    spec: str,
+    settings: Settings | None = None,
+    detector: str | None = None,
+    *,
+    make: Callable[[str, LocalJudgeSpec | None], Judge] | None = None,
+) -> Judge:
+    """Return the local judge ``kind:model``, loaded once per process as the settings say.
+
+    It needs no ``detector``. ``make`` builds it (default: :func:`make_local_judge`).
+    """
+    how = (settings or load_settings()).local_judges
+    model = reached_by(spec)[1]
+    return SHARED.get(
+        f"judge {spec} {how.model_dump_json()}", lambda: (make or make_local_judge)(model, how)
+    )
 
 
 def make_local_judge(model: str, how: LocalJudgeSpec | None = None) -> Judge:
@@ -328,7 +347,9 @@ def olip_of(spec: str) -> RealismScorer:
     return SHARED.get(f"realism scorer {spec}", made)
 
 
-def realism_judge_of(spec: str, detector: str | None = None) -> Judge:
+def realism_judge_of(
+    spec: str, settings: Settings | None = None, detector: str | None = None
+) -> Judge:
     """Return the judge of realism by ``olip:MODEL``, for the objects that ``detector`` finds.
 
     ``detector`` as :func:`~scenewright.runs.model_factory.local_models.detector_of` takes it; the
