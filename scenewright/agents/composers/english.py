@@ -85,6 +85,9 @@ class Predicate:
         return " ".join(filter(None, (first if many else third_person(first), rest)))
 
 
+HAS = Predicate("verb", "have")
+
+
 @lru_cache(maxsize=4096)
 def predicate_in_english(predicate: str) -> Predicate:
     """Return how a predicate is said of its subject.
@@ -200,6 +203,10 @@ class Group:
     """Words before its first mention in the sentence, if it is there."""
     outgoing: list[Edge] = field(default_factory=list)
     incoming: list[Edge] = field(default_factory=list)
+    spoken: bool = False
+    """Whether it was told as a subject."""
+    stated: bool = False
+    """Whether its states were told."""
 
     @property
     def name(self) -> str:
@@ -232,6 +239,36 @@ class Group:
     def adjectives(self) -> str:
         return " ".join(self.said.before)
 
+    @property
+    def label(self) -> str:
+        """Name in small letters."""
+        return self.name.casefold()
+
+    @property
+    def called(self) -> tuple[str, tuple[str, ...]]:
+        """Label with the adjectives."""
+        return self.label, self.said.before
+
+    @property
+    def noun(self) -> str:
+        """Name in the form for its number."""
+        return self.name if self.number == 1 else plural(self.name)
+
+    @property
+    def ids(self) -> list[str]:
+        """Ids of the instances."""
+        return [item.id for item in self.items]
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """States that are left to tell."""
+        return () if self.stated else self.said.states
+
+    @property
+    def ahead(self) -> list[Edge]:
+        """Relations that are left to tell."""
+        return [edge for edge in self.outgoing if not edge.done and not edge.waits]
+
 
 @dataclass(slots=True, eq=False)
 class Edge:
@@ -245,6 +282,18 @@ class Edge:
     owned: bool = False
     """Whether the sentence says it by "'s": the cat's head."""
     done: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is a possession told where that is mentioned: "on the dog's head"."""
+        mine = self.predicate == HAS and self.source.number == 1 and self.source is not self.target
+        owners = [edge for edge in self.target.incoming if edge.predicate == HAS]
+        others = any(
+            edge is not self and edge.target is not self.source and edge.predicate.place != "behind"
+            for edge in (*self.target.incoming, *self.target.outgoing)
+        )
+        more = others or bool(self.target.said.states)
+        return mine and not self.done and not self.each and len(owners) == 1 and more
 
 
 def grouped(scene: SceneGraph) -> list[Group]:
