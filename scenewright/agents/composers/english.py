@@ -9,6 +9,7 @@ groups.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -156,13 +157,12 @@ def is_countable(name: str) -> bool:
 def _compound(name: str) -> str:
     """Return a label with its first nouns in the singular: "thread rolls" of "threads rolls"."""
     *first, last = name.split(" ")
-    return " ".join([*(_singled(word) for word in first), last])
-
-
-def _singled(word: str) -> str:
-    one = singular(word)
-    whose = not word.islower() or "'" in word or word in PLURAL_MODIFIERS or is_animate(word)
-    return word if whose or "NOUN" not in parts_of_speech(one) else one
+    said: list[str] = []
+    for word in first:
+        one = singular(word)
+        whose = not word.islower() or "'" in word or word in PLURAL_MODIFIERS or is_animate(word)
+        said.append(word if whose or "NOUN" not in parts_of_speech(one) else one)
+    return " ".join([*said, last])
 
 
 def _is_name(item: SceneObject, sentence: str) -> bool:
@@ -171,14 +171,12 @@ def _is_name(item: SceneObject, sentence: str) -> bool:
     noted = len(words) == 1 and not words[0].endswith("man")
     noted = noted and not set(sentence.casefold().split()) & ARTICLES
     described = item.attributes.keys() - {"state"}
-    return not (described or noted or any(map(_is_common, words)))
-
-
-def _is_common(word: str) -> bool:
-    """Return whether a word names a kind of thing, and not one such as Superman."""
-    if word.endswith("man") and is_compound(word) and not is_animate(word):
-        return False
-    return is_known(word)
+    # Superman is no kind of thing.
+    common = (
+        is_known(word) and (not word.endswith("man") or not is_compound(word) or is_animate(word))
+        for word in words
+    )
+    return not (described or noted or any(common))
 
 
 @dataclass(slots=True, eq=False)
@@ -304,7 +302,7 @@ def grouped(scene: SceneGraph) -> list[Group]:
     """
     look = {item.id: (item.name.casefold(), item.attributes) for item in scene.objects}
     loose = {i for one in scene.intent.counts if len(one.objects) > 1 for i in one.objects}
-    color: dict[str, int] = _numbered_by({key: (value,) for key, value in look.items()})
+    color = _numbered_by(look)
     while True:
         signs: dict[str, tuple[object, ...]] = {}
         for item in scene.objects:
@@ -318,13 +316,12 @@ def grouped(scene: SceneGraph) -> list[Group]:
                 # Which of those that a sentence counts together has how many tells nothing.
                 out, into = sorted(set(out)), sorted(set(into))
             signs[item.id] = (color[item.id], tuple(out), tuple(into))
-        finer = _numbered_by(signs)
-        if len(set(finer.values())) == len(set(color.values())):
-            color = _split_uneven(scene, finer, loose)
-            if len(set(color.values())) == len(set(finer.values())):
+        before, color = len(set(color.values())), _numbered_by(signs)
+        finer = len(set(color.values()))
+        if finer == before:
+            color = _split_uneven(scene, color, loose)
+            if len(set(color.values())) == finer:
                 break
-        else:
-            color = finer
     groups: dict[int, Group] = {}
     names = Names(scene)
     counts = {id_: one for one in scene.intent.counts for id_ in one.objects}
@@ -350,7 +347,18 @@ def grouped(scene: SceneGraph) -> list[Group]:
             (without[item.id],) if item.id in without else (),
             names.place_of(item.name),
         )
-    _join(scene, color, groups)
+    pairs = _pairs(scene, color)
+    for one in scene.relations:
+        source, target = groups[color[one.source]], groups[color[one.target]]
+        predicate = predicate_in_english(one.predicate)
+        if any(e.predicate == predicate and e.target is target for e in source.outgoing):
+            continue
+        count = pairs[color[one.source], one.predicate, color[one.target]]
+        each = source.number > 1 and count == source.number == target.number
+        open_ = target.count is not None or (
+            source.count is not None and source.count.kind != "exact"
+        )
+        _join(source, predicate, target, each and not open_)
     _join_as_said(names, list(groups.values()))
     return list(groups.values())
 
@@ -371,9 +379,8 @@ def _join_as_said(names: Names, groups: Sequence[Group]) -> None:
             for edge in back:
                 # "A cup of tea" says that tea is in it.
                 edge.done = True
-            edge = Edge(source, Predicate("behind", "of"), target, False)
-            source.outgoing.insert(0, edge)
-            target.incoming.append(edge)
+            _join(source, Predicate("behind", "of"), target, False)
+            source.outgoing.insert(0, source.outgoing.pop())
 
 
 def _not_begun(said: Described, begun: Set[str]) -> Described:
@@ -387,7 +394,7 @@ def _not_begun(said: Described, begun: Set[str]) -> Described:
 
 
 def _numbered_by(signs: Mapping[str, tuple[object, ...]]) -> dict[str, int]:
-    numbers: dict[tuple[object, ...], int] = {}
+    numbers: dict[object, int] = {}
     return {key: numbers.setdefault(sign, len(numbers)) for key, sign in signs.items()}
 
 
@@ -396,17 +403,13 @@ def _split_uneven(scene: SceneGraph, color: dict[str, int], loose: Set[str]) -> 
 
     Even means that all members are related, or each to one of its own.
     """
-    sizes = {c: sum(1 for other in color.values() if other == c) for c in color.values()}
-    counts: dict[tuple[int, str, int], int] = {}
-    for r in scene.relations:
-        key = (color[r.source], r.predicate, color[r.target])
-        counts[key] = counts.get(key, 0) + 1
-    open_ = {color[id_] for id_ in loose}
+    sizes, open_ = Counter(color.values()), {color[id_] for id_ in loose}
+    # Relations of several with each other are even as well.
     counts = {
-        key: n
-        for key, n in counts.items()
-        if not open_ & {key[0], key[2]}
-        and not (key[0] == key[2] and n == _all_pairs(sizes[key[0]]))
+        (source, predicate, target): n
+        for (source, predicate, target), n in _pairs(scene, color).items()
+        if not open_ & {source, target}
+        and (source != target or n != sizes[source] * (sizes[source] - 1))
     }
     for (source, _, target), count in counts.items():
         full = source != target and count == sizes[source] * sizes[target]
@@ -424,9 +427,9 @@ def _split_uneven(scene: SceneGraph, color: dict[str, int], loose: Set[str]) -> 
     return color
 
 
-def _all_pairs(size: int) -> int:
-    """Return the relations of several with each other."""
-    return size * (size - 1)
+def _pairs(scene: SceneGraph, color: Mapping[str, int]) -> Counter[tuple[int, str, int]]:
+    """Return the number of relations by color of the source, predicate and color of the target."""
+    return Counter((color[r.source], r.predicate, color[r.target]) for r in scene.relations)
 
 
 def _apart(color: dict[str, int], worst: int) -> dict[str, int]:
@@ -434,26 +437,7 @@ def _apart(color: dict[str, int], worst: int) -> dict[str, int]:
     return {key: next(fresh) if c == worst else c for key, c in color.items()}
 
 
-def _join(scene: SceneGraph, color: Mapping[str, int], groups: Mapping[int, Group]) -> None:
-    seen: set[tuple[int, Predicate, int]] = set()
-    for relation in scene.relations:
-        source, target = groups[color[relation.source]], groups[color[relation.target]]
-        predicate = predicate_in_english(relation.predicate)
-        key = (id(source), predicate, id(target))
-        if key in seen:
-            continue
-        seen.add(key)
-        pairs = sum(
-            1
-            for r in scene.relations
-            if r.predicate == relation.predicate
-            and color[r.source] == color[relation.source]
-            and color[r.target] == color[relation.target]
-        )
-        loose = target.count is not None or (
-            source.count is not None and source.count.kind != "exact"
-        )
-        each = source.number > 1 and pairs == source.number == target.number and not loose
-        edge = Edge(source, predicate, target, each)
-        source.outgoing.append(edge)
-        target.incoming.append(edge)
+def _join(source: Group, predicate: Predicate, target: Group, each: bool) -> None:
+    edge = Edge(source, predicate, target, each)
+    source.outgoing.append(edge)
+    target.incoming.append(edge)
