@@ -132,8 +132,8 @@ class Writer:
             subject, many = f"{subject} and {self._mention(other)}", True
         elif fresh and not owned:
             for other in self._doing_the_same(group, clauses):
-                front, joined, last = subject.rpartition(" and ")
-                subject = f"{front}, {last}" if joined else subject
+                front, joined, behind = subject.rpartition(" and ")
+                subject = f"{front}, {behind}" if joined else subject
                 subject, many = f"{subject} and {self._mention(other)}", True
         while clauses:
             # Where it is done goes with what is done.
