@@ -265,7 +265,7 @@ class Group:
     @property
     def ahead(self) -> list[Edge]:
         """Relations that are left to tell."""
-        return [edge for edge in self.outgoing if not edge.done and not edge.waits]
+        return [edge for edge in self.outgoing if not edge.done and not edge.deferred]
 
 
 @dataclass(slots=True, eq=False)
@@ -282,7 +282,7 @@ class Edge:
     done: bool = False
 
     @property
-    def waits(self) -> bool:
+    def deferred(self) -> bool:
         """Whether it is a possession told where that is mentioned: "on the dog's head"."""
         mine = self.predicate == HAS and self.source.number == 1 and self.source is not self.target
         owners = [edge for edge in self.target.incoming if edge.predicate == HAS]

@@ -351,7 +351,7 @@ class Writer:
             or group.number > 1
             or (said.behind or said.texts or group.without or group.proper)
             or any(edge.predicate.place == "behind" for edge in group.outgoing)
-            or any(edge.waits for edge in group.incoming)
+            or any(edge.deferred for edge in group.incoming)
             or is_many(group.name)
             or is_mass(group.name)
         )
@@ -359,7 +359,7 @@ class Writer:
     def _mention(self, group: Group, each: bool = False) -> str:
         if group in self._named:
             return self._again(group)
-        owner = next((edge for edge in group.incoming if edge.waits), None)
+        owner = next((edge for edge in group.incoming if edge.deferred), None)
         if owner is not None and not each:
             return self._of_owner(group, owner)
         self._named.append(group)
