@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from scenewright.config.local_images import AdapterSpec
 from scenewright.config.profiles import BackendSpec, LocalJudgeSpec, SettingsError, reached_by
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.ports.backend import ImageBackend
@@ -96,7 +97,6 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
     """Return a new backend of ``spec``; raises ``BackendError`` if its files are not there."""
     # Imported here: a run with a scripted or remote backend must not load torch.
     with importing():
-        from scenewright.tools.backends.adapter import IPAdapterSource
         from scenewright.tools.backends.diffusers import DiffusersBackend
         from scenewright.tools.backends.pipeline import import_pipelines
 
@@ -110,14 +110,13 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
     if spec.max_references is not None:
         options["max_references"] = spec.max_references
     if spec.model == "miniature":
-        adapter = IPAdapterSource(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))
+        adapter = AdapterSpec(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))
         return DiffusersBackend(
             str(backend_folder(spec.model)), name="miniature", ip_adapter=adapter, **options
         )
     if spec.model in _MINIATURE_BACKENDS:
         return DiffusersBackend(str(backend_folder(spec.model)), name=spec.model, **options)
-    source = IPAdapterSource(**spec.adapter.model_dump()) if spec.adapter is not None else None
-    return DiffusersBackend(spec.model, ip_adapter=source, **options)
+    return DiffusersBackend(spec.model, ip_adapter=spec.adapter, **options)
 
 
 def shared_local_judge(
@@ -368,7 +367,7 @@ def realism_judge_of(
 
     def made() -> Judge:
         try:
-            return OlipJudge(olip_of(spec), cached_detector_of(named), owned=False)
+            return OlipJudge(olip_of(spec), cached_detector_of(named))
         except (DetectionError, RealismError) as error:
             raise JudgeError(f"{spec}: {error}") from error
 
