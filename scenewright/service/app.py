@@ -43,7 +43,6 @@ from scenewright.service.compat.openai_images.errors import (
     wrong_fields,
 )
 from scenewright.service.core.disclosure import MOST_DETAIL
-from scenewright.service.core.driving import Models
 from scenewright.service.core.errors import DamagedRun, ServiceError, UnsupportedMediaType
 from scenewright.service.core.lifespan import running
 from scenewright.service.core.observing.observers import (
@@ -51,6 +50,7 @@ from scenewright.service.core.observing.observers import (
     Observability,
     ObservabilityMiddleware,
 )
+from scenewright.service.core.parts import Models
 from scenewright.service.core.schemas import Problem
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from scenewright.config.profiles import DIRECTOR
-from scenewright.config.settings import Settings
 from scenewright.core.flushing import write_text
 from scenewright.graphs.errors import EditError, ModelsChangedError
 from scenewright.graphs.events import (
@@ -27,28 +26,23 @@ from scenewright.graphs.events import (
     PartialImage,
     Paused,
 )
-from scenewright.graphs.initial_image import InitialImage, load_initial_image
+from scenewright.graphs.initial_image import load_initial_image
 from scenewright.runs.api import stream_plan
 from scenewright.runs.folder import EVENTS, PARTIAL_IMAGE, WATCHED, RunBusy, RunFolder
 from scenewright.runs.plan import RunPlan, plan_again, plan_run
 from scenewright.runs.record import record_of
 from scenewright.runs.report.words import differ, outcome_line
 from scenewright.runs.result import RunResult, load_run, result_of
-from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts, Working
-from scenewright.service.core.artifacts.uploads import UploadStore
-from scenewright.service.core.disclosure import Disclosure
+from scenewright.service.core.artifacts.base import Working
 from scenewright.service.core.errors import NotFound, ServiceError
-from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster, read_lines
-from scenewright.service.core.jobs.base import Note, no_note
+from scenewright.service.core.event_broadcast import BroadcastEvent, read_lines
 from scenewright.service.core.observing.observers import Observability, RunObserver
+from scenewright.service.core.parts import Models, ServiceParts
 from scenewright.service.core.requests import AGENT, profile_of, run_arguments
 from scenewright.service.core.schemas import RefinementRequest, Status, Summary
-from scenewright.service.core.store import Run, RunStore, save_run_progress
+from scenewright.service.core.store import Run, save_run_progress
 
 log = logging.getLogger(__name__)
-
-Models = Callable[[RefinementRequest], Mapping[str, Any]]
-"""Models that replace those of a request's profile: arguments of ``refine`` such as ``backend``."""
 
 
 @dataclass(slots=True)
@@ -78,51 +72,34 @@ class DriveResult:
 
 
 class Driver:
-    """Drives runs; what they do is told by ``broadcaster`` and kept in ``store``."""
+    """Drives runs; what they do is told by the broadcaster and kept in the store."""
 
     def __init__(
         self,
-        store: RunStore,
-        broadcaster: EventBroadcaster,
-        folder: Callable[[str], Path],
-        settings: Settings,
+        parts: ServiceParts,
         models: Models | None = None,
-        checkpoints: Any = None,
-        uploads: UploadStore | None = None,
         observing: Observability | None = None,
-        artifacts: Artifacts | None = None,
-        disclosure: Disclosure | None = None,
-        note: Note = no_note,
     ) -> None:
-        """Drive runs in the folders that ``folder`` gives by id.
-
-        ``checkpoints`` replaces the SQLite file in it, as the argument of ``refine`` does.
-        ``uploads``: pictures that runs begin with; ``observing`` is told what happens.
-        ``artifacts``: where the folders' files are kept, by default in them. ``disclosure``: what
-        of an error the run's owner may read; ``note`` is told of errors of the database.
-        """
-        self._store = store
-        self._broadcaster = broadcaster
-        self._folder = folder
-        self._settings = settings
-        self._models = models
-        self._checkpoints = checkpoints
-        self._sent = uploads
-        self._observing = observing or Observability()
-        self._artifacts = artifacts or LocalArtifacts(folder)
-        self.client_text = (disclosure or Disclosure()).text
-        """Returns what of an error the run's owner may read."""
-        self._note = note
+        """Drive runs of the service of ``parts``; the others take the places of its own."""
+        self._parts = parts
+        self._models = models or parts.replaced
+        self._observing = observing or parts.observing
 
     async def drive(self, run: Run, control: RunControl) -> DriveResult:
         """Drive ``run`` until it ends, pauses or is stopped by ``control``.
 
         Cancelling the task stops it at once; what is done is kept.
         """
-        profile = str(run.request.get("profile") or self._settings.profile)
+        parts = self._parts
+        profile = str(run.request.get("profile") or parts.base.profile)
         with self._observing.run(run, profile) as watch:
             try:
-                done = await self._drive(run, control, watch)
+                if run.request.get("strategy") == AGENT:
+                    done = await self._stand_by(run)
+                else:
+                    owned = functools.partial(self._owned, run)
+                    async with parts.artifacts.working(run.id, owned) as working:
+                        done = await self._stepped(run, control, watch, working)
             except asyncio.CancelledError:
                 watch.status = "cancelled" if control.cancel else "queued"
                 raise
@@ -135,18 +112,14 @@ class Driver:
             watch.status = done.status
             return done
 
-    async def _drive(self, run: Run, control: RunControl, watch: RunObserver) -> DriveResult:
-        if run.request.get("strategy") == AGENT:
-            return await self._agents(run)
-        async with self._artifacts.working(run.id, lambda: self._owned(run)) as working:
-            return await self._stepped(run, control, watch, working)
-
     async def _stepped(
         self, run: Run, control: RunControl, watch: RunObserver, working: Working
     ) -> DriveResult:
         # A server that was killed leaves the partial image of a picture that is begun anew.
         await asyncio.to_thread(self._show_partial, run.id, None)
-        known = (await asyncio.to_thread(read_lines, self._folder(run.id) / EVENTS, None, 0))[0]
+        known = (await asyncio.to_thread(read_lines, self._parts.folder(run.id) / EVENTS, None, 0))[
+            0
+        ]
         told = known[0] if known is not None else 0
         events: list[Event] = []
         try:
@@ -154,13 +127,16 @@ class Driver:
             async with (
                 aclosing(stream_plan(plan)) as stream,
                 save_run_progress(
-                    self._store, run, lambda: self._summary(run, events), self._note
+                    self._parts.store,
+                    run,
+                    lambda: self._summary(run, events),
+                    self._parts.storage.note,
                 ) as further,
             ):
                 async for event in stream:
                     if isinstance(event, STREAMED):
                         line = event.model_dump_json()
-                        self._broadcaster.tell(run.id, BroadcastEvent(event.type, line))
+                        self._parts.broadcaster.tell(run.id, BroadcastEvent(event.type, line))
                         if isinstance(event, PartialImage):
                             await asyncio.to_thread(self._show_partial, run.id, line)
                         continue
@@ -171,15 +147,17 @@ class Driver:
                     # Nobody hears what would be lost with this machine.
                     await working.push()
                     line = event.model_dump_json()
-                    self._broadcaster.tell(run.id, BroadcastEvent(event.type, line, number))
+                    self._parts.broadcaster.tell(run.id, BroadcastEvent(event.type, line, number))
                     if number >= told:
                         watch.event(event)
                     if number >= told and isinstance(event, Generated | Judged | Finished):
                         further()
         except EditError as error:
             # What was asked cannot be done; the run itself stands where it stood.
-            result = await asyncio.to_thread(load_run, self._folder(run.id))
-            return DriveResult("paused" if result.paused else "finished", self.client_text(error))
+            result = await asyncio.to_thread(load_run, self._parts.folder(run.id))
+            return DriveResult(
+                "paused" if result.paused else "finished", self._parts.disclosure.text(error)
+            )
         except ModelsChangedError as error:
             # The command line's remedies, a folder and an option, are not a client's.
             raise ServiceError(
@@ -189,7 +167,7 @@ class Driver:
         finally:
             self._show_partial(run.id, None)
             with suppress(OSError):
-                (self._folder(run.id) / WATCHED).unlink(missing_ok=True)
+                (self._parts.folder(run.id) / WATCHED).unlink(missing_ok=True)
         last = events[-1] if events else None
         # A server that was killed just after an event has not kept what that changed.
         summary = await asyncio.to_thread(self._summary, run, events) if events else None
@@ -201,23 +179,23 @@ class Driver:
 
     def _show_partial(self, run: str, line: str | None) -> None:
         """Keep the newest partial image where the pages of other processes find it."""
-        place = self._folder(run) / PARTIAL_IMAGE
+        place = self._parts.folder(run) / PARTIAL_IMAGE
         try:
             if line is None:
                 place.unlink(missing_ok=True)
             else:
                 write_text(place, line)
         except OSError as error:
-            if self._note(error):
+            if self._parts.storage.note(error):
                 return
             log.warning("the partial image of run %s is not shown elsewhere: %s", run, error)
 
-    async def _agents(self, run: Run) -> DriveResult:
+    async def _stand_by(self, run: Run) -> DriveResult:
         """Return a run that an agent directs waits for its next tool, or is over.
 
         Nothing is driven.
         """
-        log = await self._artifacts.log(run.id) / EVENTS
+        log = await self._parts.artifacts.log(run.id) / EVENTS
         lines = (await asyncio.to_thread(read_lines, log, None, 0))[1]
         over = any(json.loads(line)["type"] == "finished" for line in lines[-1:])
         told = "an agent directs this run over MCP: it cannot be edited" if run.edit else None
@@ -226,12 +204,12 @@ class Driver:
     async def _owned(self, run: Run) -> bool:
         """Whether the run's row still says that ``run.owner`` drives it."""
         try:
-            found = await self._store.get(run.id)
+            found = await self._parts.store.get(run.id)
         except NotFound:
             return False
         except (SQLAlchemyError, OSError) as error:
             # Nothing is spoilt if it is not: its files here are no longer the run's then.
-            if not self._note(error):
+            if not self._parts.storage.note(error):
                 log.warning("whether run %s is driven here cannot be asked: %s", run.id, error)
             return True
         return found.status == "running" and found.owner == run.owner
@@ -239,38 +217,34 @@ class Driver:
     def _plan(self, run: Run, control: RunControl) -> RunPlan:
         """Return the run's plan: that of the run folder's manifest, if the run has begun."""
         request = RefinementRequest.model_validate(run.request)
-        given = dict(self._models(request)) if self._models is not None else {}
-        folder, profile = self._folder(run.id), profile_of(request, self._settings)
+        given = dict(self._models(request))
+        folder, profile = self._parts.folder(run.id), profile_of(request, self._parts.base)
         given |= {
             "edit": None if run.edit is None else Edit.model_validate(run.edit),
             # The director itself decides each step, and cannot be asked to wait.
             "pause": None if profile.strategy == DIRECTOR else (lambda: control.pause),
-            "checkpoints": self._checkpoints,
-            "settings": self._settings,
+            "checkpoints": self._parts.checkpoints,
+            "settings": self._parts.base,
         }
-        pictures = self._pictures(run, request)
+        sent = (request.start, request.mask)
+        uploads = self._parts.uploads
+        pictures = load_initial_image(
+            *(uploads.find(run.tenant, digest) if digest else None for digest in sent)
+        )
         if RunFolder(folder).manifest() is not None:
             # A kill may have come before they were kept in the run folder.
             plan = replace(plan_again(folder, **given), pictures=pictures)
         else:
             given |= {"start": pictures.start, "mask": pictures.mask, "out": folder}
-            plan = plan_run(**run_arguments(request, self._settings), **given)
+            plan = plan_run(**run_arguments(request, self._parts.base), **given)
         return replace(
             plan,
             drain=lambda: control.drain,
-            watched=lambda: self._broadcaster.watched(run.id, folder),
+            watched=lambda: self._parts.broadcaster.watched(run.id, folder),
         )
 
-    def _pictures(self, run: Run, request: RefinementRequest) -> InitialImage:
-        """Return the pictures that the run begins with."""
-        files = [
-            self._sent.find(run.tenant, digest) if self._sent is not None and digest else None
-            for digest in (request.start, request.mask)
-        ]
-        return load_initial_image(*files)
-
     def _summary(self, run: Run, events: list[Event]) -> dict[str, Any]:
-        return summary_of(result_of(record_of(events, self._folder(run.id)))).model_dump(
+        return summary_of(result_of(record_of(events, self._parts.folder(run.id)))).model_dump(
             mode="json"
         )
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from scenewright.runs.folder import EVENTS, PARTIAL_IMAGE, WATCHED
 from scenewright.service.core.errors import DamagedRun, Unavailable
+from scenewright.service.core.jobs.base import set_within
 
 _MOST_TOLD = 256
 PARTIAL = "partial_image"
@@ -188,10 +189,7 @@ class EventBroadcaster:
                 elif told.number > count:
                     # Some were dropped: the log has them.
                     return
-            try:
-                async with asyncio.timeout(self.look_seconds):
-                    await ear.woken.wait()
-            except TimeoutError:
+            if not await set_within(ear.woken, self.look_seconds):
                 yield None
                 return
             if not ear.told:

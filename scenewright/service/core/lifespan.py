@@ -13,9 +13,9 @@ from scenewright.config.settings import Settings
 from scenewright.core.error_text import library_texts_withheld
 from scenewright.service.core import database
 from scenewright.service.core.artifacts.stored import files_of
-from scenewright.service.core.driving import Models
 from scenewright.service.core.jobs.base import Jobs, RowJobs
 from scenewright.service.core.observing.observers import Observability
+from scenewright.service.core.parts import Models
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings, check
 from scenewright.service.core.storage import Storage

@@ -26,8 +26,6 @@ from scenewright.core.formats import FormatError, loads_scene
 from scenewright.core.intent import Intent
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
-from scenewright.runs.coverage import Coverage, coverage_of
-from scenewright.runs.known_words import drawn_as_known
 from scenewright.runs.reading import Sentence, chat_that_reads, preliminary, reader_of
 from scenewright.runs.report.words import scene_words, shorten
 from scenewright.service.core.errors import Unprocessable
@@ -291,46 +289,6 @@ def judges_of(settings: Settings, allowed: tuple[str, ...] = ()) -> set[str]:
         for profile in profiles_of(settings, allowed).values()
         for judge in (*profile.judges, *profile.report_judges)
     }
-
-
-def scene_as_drawn(
-    request: RefinementRequest,
-    settings: Settings,
-    replaced: Mapping[str, Any],
-    allowed: tuple[str, ...] = (),
-) -> SceneGraph:
-    """Return a request's scene in the words that the image model of its profile knows.
-
-    Arguments as of :func:`coverage_for`.
-    """
-    assert isinstance(request.scene, SceneGraph)
-    profile = profile_of(request, settings, allowed)
-    return drawn_as_known(request.scene, profile, replaced.get("backend"))
-
-
-def coverage_for(
-    request: RefinementRequest,
-    settings: Settings,
-    replaced: Mapping[str, Any],
-    allowed: tuple[str, ...] = (),
-    here: bool = True,
-) -> Coverage:
-    """Return how much of a request's scene the models of its profile know.
-
-    ``replaced`` are models that take their places; ``here``: whether this machine is to draw.
-    Raises ``Unprocessable``.
-    """
-    assert isinstance(request.scene, SceneGraph)
-    profile = profile_of(request, settings, allowed)
-    return coverage_of(
-        profile,
-        profile.form().facts(scene_as_drawn(request, settings, replaced, allowed)),
-        judges=replaced.get("judges"),
-        report_judges=replaced.get("report_judges"),
-        backend=replaced.get("backend"),
-        settings=settings,
-        here=here,
-    )
 
 
 def run_arguments(request: RefinementRequest, settings: Settings) -> dict[str, Any]:

@@ -23,12 +23,11 @@ from typing import Any
 
 from PIL import Image
 from sqlalchemy import and_, func, or_, select
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from scenewright.agents.parsers.unread import CaptionError
 from scenewright.config.options import SentenceReader
 from scenewright.config.profiles import DIRECTOR, Profile, SettingsError
-from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import missing_graph
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.graphs.correcting import edited
@@ -39,17 +38,15 @@ from scenewright.graphs.record import LoopRecord
 from scenewright.providers.clients.base import RequestError
 from scenewright.providers.retry import CallError
 from scenewright.providers.usage import metered
-from scenewright.runs.coverage import Coverage
+from scenewright.runs.coverage import Coverage, coverage_of
 from scenewright.runs.folder import EVENTS, RunError, RunFolder
+from scenewright.runs.known_words import drawn_as_known
 from scenewright.runs.reading import ReadingError, ReadScene, read_words
 from scenewright.runs.result import RunResult, load_run
 from scenewright.runs.scoring import Score, score
 from scenewright.service.core.admission import check_prompt, check_run
-from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts
-from scenewright.service.core.artifacts.uploads import UPLOADS_FOLDER, UploadStore
+from scenewright.service.core.artifacts.base import LocalArtifacts
 from scenewright.service.core.database import RUNS
-from scenewright.service.core.disclosure import Disclosure
-from scenewright.service.core.driving import Driver, Models
 from scenewright.service.core.errors import (
     Busy,
     Conflict,
@@ -58,20 +55,16 @@ from scenewright.service.core.errors import (
     Unavailable,
     Unprocessable,
 )
-from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster, read_lines
+from scenewright.service.core.event_broadcast import BroadcastEvent, read_lines
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.jobs.base import Jobs, RowJobs
 from scenewright.service.core.keys import KeyStore, SessionStore
-from scenewright.service.core.observing.observers import Observability
+from scenewright.service.core.parts import ServiceParts
 from scenewright.service.core.requests import (
     AGENT,
-    coverage_for,
     model_that_reads,
     parse_request,
     profile_of,
-    profiles_of,
     reading_warnings,
-    scene_as_drawn,
     scene_of,
     title_of,
     triplets,
@@ -85,9 +78,7 @@ from scenewright.service.core.schemas import (
     ScoreResponse,
     Status,
 )
-from scenewright.service.core.settings import ServiceSettings
-from scenewright.service.core.storage import Storage
-from scenewright.service.core.store import Run, RunStore, refinement_of
+from scenewright.service.core.store import Run, refinement_of
 from scenewright.service.core.worker import Worker
 from scenewright.service.core.worker_thread import WorkerThread, size_of, size_of_request
 
@@ -96,69 +87,18 @@ log = logging.getLogger(__name__)
 STANDS_STILL: tuple[Status, ...] = ("paused", "finished", "failed", "cancelled")
 
 
-class Service:
-    """The service without a door. One event loop uses it; see ``opening.running``."""
+class Service(ServiceParts):
+    """The service without a door. One event loop uses it; see ``lifespan.running``."""
 
-    def __init__(
-        self,
-        settings: ServiceSettings,
-        engine: AsyncEngine,
-        *,
-        base: Settings | None = None,
-        models: Models | None = None,
-        checkpoints: Any = None,
-        observing: Observability | None = None,
-        jobs: Jobs | None = None,
-        artifacts: Artifacts | None = None,
-        uploads: UploadStore | None = None,
-        storage: Storage | None = None,
-    ) -> None:
-        """Serve the runs of a database.
-
-        ``base``: accounts and profiles, by default those of this machine; ``models`` replaces
-        models of a request's profile; ``observing`` is told what happens; ``jobs`` bring runs to
-        workers; ``artifacts`` and ``uploads`` keep files of runs and pictures for them, by default
-        below ``settings.data``; ``storage`` says whether there is room.
-        """
-        self.settings = settings
-        self.engine = engine
-        self.base = base or load_settings()
-        self.store = RunStore(engine, queue=settings.queue)
-        self.keys = KeyStore(engine)
-        self.sessions = SessionStore(engine, self.keys)
-        self.broadcaster = EventBroadcaster(0.5 if settings.shared else 5.0, marks=settings.shared)
-        self.models = models
-        self.observing = observing or Observability()
-        self.artifacts = artifacts or LocalArtifacts(self.folder)
-        """The files of runs, for all who read them."""
-        self.uploads = uploads or UploadStore(settings.data / UPLOADS_FOLDER)
-        """Pictures that people have sent for their runs to begin with."""
-        self.checkpoints = checkpoints
-        self.storage = storage or Storage(settings, engine)
-        """The state of disk and database."""
-        self.disclosure = Disclosure(settings.data)
-        """Texts of errors that a client may read."""
+    def __init__(self, *given: Any, **named: Any) -> None:
+        """Take what :class:`ServiceParts` takes."""
+        super().__init__(*given, **named)
+        self.keys = KeyStore(self.engine)
+        self.sessions = SessionStore(self.engine, self.keys)
         self.worker_thread = WorkerThread()
-        driver = Driver(
-            self.store, self.broadcaster, self.folder, self.base, models, checkpoints, self.uploads,
-            self.observing, self.artifacts, self.disclosure, self.storage.note,
-        )  # fmt: skip
-        self.jobs = jobs or RowJobs()
-        self.worker = Worker(
-            self.store,
-            self.broadcaster,
-            driver,
-            self.jobs,
-            storage=self.storage,
-            running=settings.running,
-            lease=settings.lease_seconds,
-        )
-        self._scoring = asyncio.Semaphore(settings.scoring)
+        self.worker = Worker(self)
+        self._scoring = asyncio.Semaphore(self.settings.scoring)
         self._scores = 0
-
-    def folder(self, run: str) -> Path:
-        """Return the folder in which a run of an id that the store gave is driven here."""
-        return self.settings.runs / run
 
     async def submit(
         self,
@@ -222,37 +162,30 @@ class Service:
     async def covered(self, request: RefinementRequest, *, taken: bool = False) -> Coverage:
         """Return how much of a request's scene its models know.
 
-        Raises ``Busy`` if too many large scenes wait, unless the request was ``taken`` in already.
+        Raises ``Busy`` if too many large scenes wait, unless the request was ``taken`` in already,
+        and ``Unprocessable``.
         """
-        replaced = self.replaced(request)
-        scene = request.scene
-        size = 0 if scene is None else size_of(scene)
+
+        def cover() -> Coverage:
+            profile, replaced = self.profile(request), self.replaced(request)
+            return coverage_of(
+                profile,
+                profile.form().facts(self.as_drawn(request)),
+                judges=replaced.get("judges"),
+                report_judges=replaced.get("report_judges"),
+                backend=replaced.get("backend"),
+                settings=self.base,
+                here=self.drives,
+            )
+
         compute = self.worker_thread.submit if taken else self.worker_thread.compute
-        return await compute(
-            size, coverage_for, request, self.base, replaced, self.settings.profiles, self.drives
-        )
+        return await compute(0 if request.scene is None else size_of(request.scene), cover)
 
     def as_drawn(self, request: RefinementRequest) -> SceneGraph:
         """Return a request's scene in the words that its image model knows."""
-        replaced = self.replaced(request)
-        return scene_as_drawn(request, self.base, replaced, self.settings.profiles)
-
-    @property
-    def drives(self) -> bool:
-        """Whether runs are driven here alone: workers elsewhere have models and keys too."""
-        return self.settings.work and not self.settings.shared
-
-    def replaced(self, request: RefinementRequest) -> dict[str, Any]:
-        """Return the models that take the places of those of the request's profile."""
-        return {} if self.models is None else dict(self.models(request))
-
-    def profiles(self) -> dict[str, Profile]:
-        """Return the profiles that may be asked for, by name."""
-        return profiles_of(self.base, self.settings.profiles)
-
-    def profile(self, request: RefinementRequest) -> Profile:
-        """Return the profile of a request with what it names; ``Unprocessable`` as it must be."""
-        return profile_of(request, self.base, self.settings.profiles)
+        assert isinstance(request.scene, SceneGraph)
+        backend = self.replaced(request).get("backend")
+        return drawn_as_known(request.scene, self.profile(request), backend)
 
     async def warnings(self, run: Run, result: RunResult | None) -> tuple[str, ...]:
         """Return what of a run's text was not read or is doubtful, and what its models do not know.

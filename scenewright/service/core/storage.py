@@ -26,6 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from scenewright.service.core.database import READING
 from scenewright.service.core.errors import InsufficientStorage, ServiceError, Unavailable
+from scenewright.service.core.jobs.base import set_within
 from scenewright.service.core.private_files import sqlite_file
 from scenewright.service.core.settings import ServiceSettings
 
@@ -197,11 +198,7 @@ class Storage:
         """Look now and then, and at once where something was noted; until it is cancelled."""
         while True:
             wait = _LOOK_SECONDS if self.problem is None else _RETRY_SECONDS
-            try:
-                async with asyncio.timeout(wait):
-                    await self._noted.wait()
-            except TimeoutError:
-                pass
+            await set_within(self._noted, wait)
             self._noted.clear()
             await self.look()
 

@@ -16,10 +16,11 @@ from scenewright.core.error_text import is_own
 from scenewright.graphs.errors import RunInterrupted
 from scenewright.runs.folder import RunBusy
 from scenewright.service.core.driving import Driver, DriveResult, RunControl
-from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster
-from scenewright.service.core.jobs.base import Jobs
-from scenewright.service.core.storage import Storage, problem_of
-from scenewright.service.core.store import Run, RunStore
+from scenewright.service.core.event_broadcast import BroadcastEvent
+from scenewright.service.core.jobs.base import set_within
+from scenewright.service.core.parts import ServiceParts
+from scenewright.service.core.storage import problem_of
+from scenewright.service.core.store import Run
 
 log = logging.getLogger(__name__)
 
@@ -49,31 +50,19 @@ class _Work:
 class Worker:
     """Drives runs until it is drained. One event loop uses it."""
 
-    def __init__(
-        self,
-        store: RunStore,
-        broadcaster: EventBroadcaster,
-        driver: Driver,
-        jobs: Jobs,
-        *,
-        storage: Storage,
-        running: int = 4,
-        lease: float = 30.0,
-    ) -> None:
-        """Drive the runs that ``jobs`` bring.
+    def __init__(self, parts: ServiceParts) -> None:
+        """Drive the runs that the jobs of ``parts`` bring.
 
-        No run begins while something is wrong with ``storage``. ``running``: runs driven at once;
-        ``lease``: seconds after which others take over.
+        No run begins while something is wrong with its storage.
         """
-        self._storage = storage
-        self.note = storage.note
-        self._store = store
-        self._broadcaster = broadcaster
-        self._driver = driver
-        self._jobs = jobs
-        self.running = running
+        self._storage, self._store, self._jobs = parts.storage, parts.store, parts.jobs
+        self._broadcaster, self._client_text = parts.broadcaster, parts.disclosure.text
+        self.note = parts.storage.note
+        self._driver = Driver(parts)
+        self.running = parts.settings.running
         """Runs that it drives at once."""
-        self._lease = lease
+        self._lease = parts.settings.lease_seconds
+        """Seconds of silence after which others take its runs over."""
         self.owner = "|".join(
             (socket.gethostname()[:60], str(os.getpid()), _PROCESS, secrets.token_hex(4))
         )
@@ -218,78 +207,65 @@ class Worker:
             self._jobs.wake()
 
     async def _driven(self, run: Run, control: RunControl) -> DriveResult:
+        """Drive the run; what stands in its way for a moment only leaves it in line."""
         about = {
             "run": run.id, "tenant": run.tenant, "door": run.door, "attempt": run.attempts,
             "profile": run.request.get("profile"),
         }  # fmt: skip
         log.info("run begins", extra=about)
         try:
-            done = await self._tried(run, control)
+            try:
+                done = await self._driver.drive(run, control)
+            except Exception as error:
+                problem = problem_of(error)
+                full = problem is not None and problem.kind == "disk"
+                passing = full or isinstance(error, RunInterrupted)
+                if isinstance(error, RunBusy):
+                    # A server that is about to end still holds the folder.
+                    done = DriveResult("queued", tried=False)
+                elif passing and run.attempts < MOST_TRIES:
+                    if not self.note(error):
+                        log.warning("run %s is interrupted and tried again: %s", run.id, error)
+                    done = DriveResult("queued", problem.detail if problem and full else None)
+                else:
+                    unforeseen = not is_own(error)
+                    told = "run fails" if unforeseen else f"run fails: {error}"
+                    log.warning("%s", told, extra=about | {"status": "failed"}, exc_info=unforeseen)
+                    return DriveResult("failed", self._client_text(error))
+                await asyncio.sleep(_RETRY_SECONDS)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             assert task is not None
             task.uncancel()
             return DriveResult("cancelled" if control.cancel else "queued", tried=False)
-        except Exception as error:
-            unforeseen = not is_own(error)
-            told = f"run fails: {error}" if not unforeseen else "run fails"
-            log.warning("%s", told, extra=about | {"status": "failed"}, exc_info=unforeseen)
-            return DriveResult("failed", self._driver.client_text(error))
         log.info("run has ended or paused", extra=about | {"status": done.status})
         return done
-
-    async def _tried(self, run: Run, control: RunControl) -> DriveResult:
-        """Drive the run; what stands in its way for a moment only leaves it in line."""
-        try:
-            return await self._driver.drive(run, control)
-        except RunBusy:
-            # A server that is about to end still holds the folder.
-            await asyncio.sleep(_RETRY_SECONDS)
-            return DriveResult("queued", tried=False)
-        except Exception as error:
-            problem = problem_of(error)
-            full = problem is not None and problem.kind == "disk"
-            if not full and not isinstance(error, RunInterrupted):
-                raise
-            if run.attempts >= MOST_TRIES:
-                raise
-            if not self.note(error):
-                log.warning("run %s is interrupted and tried again: %s", run.id, error)
-            await asyncio.sleep(_RETRY_SECONDS)
-            return DriveResult("queued", problem.detail if problem is not None and full else None)
 
     async def _look_on(self) -> None:
         """Look at the database now and then, for as long as a run is at work here."""
         while not self._draining or self._work:
             self._look_now.clear()
+            now = asyncio.get_running_loop().time()
+            if now > self._looked + self._lease / 2:
+                # The database was away, or this process stood still. The others may not have been
+                # able to give a sign of life either: they get the time to do so.
+                self._judges_from = now + self._lease
             try:
-                await self._look()
+                if self._draining:
+                    await self._hold()
+                else:
+                    silent = 0.0 if now >= self._judges_from else math.inf
+                    freed = await self._store.recover(self._dead, silent)
+                    self.ready.set()
+                    await self._hold()
+                    await self._jobs.look(freed)
+                self._looked = now
                 wait = min(_LOOK_SECONDS, self._lease / 3)
             except (SQLAlchemyError, OSError) as error:
                 if not self.note(error):
                     log.exception("the database cannot be used; the worker tries again")
                 wait = _RETRY_SECONDS
-            try:
-                async with asyncio.timeout(wait):
-                    await self._look_now.wait()
-            except TimeoutError:
-                continue
-
-    async def _look(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if now > self._looked + self._lease / 2:
-            # The database was away, or this process stood still. The others may not have been
-            # able to give a sign of life either: they get the time to do so.
-            self._judges_from = now + self._lease
-        if self._draining:
-            await self._hold()
-        else:
-            silent = 0.0 if now >= self._judges_from else math.inf
-            freed = await self._store.recover(self._dead, silent)
-            self.ready.set()
-            await self._hold()
-            await self._jobs.look(freed)
-        self._looked = now
+            await set_within(self._look_now, wait)
 
     async def _hold(self) -> None:
         """Say that the worker is alive, and hear what is wanted of its runs."""

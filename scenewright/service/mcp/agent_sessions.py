@@ -33,6 +33,7 @@ from scenewright.service.core.driving import Driver, DriveResult, RunControl
 from scenewright.service.core.errors import Conflict, Unavailable
 from scenewright.service.core.event_broadcast import BroadcastEvent
 from scenewright.service.core.identity import Identity
+from scenewright.service.core.observing.observers import Observability
 from scenewright.service.core.requests import AGENT
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
@@ -296,20 +297,10 @@ class AgentSessions:
         await session.restore_call(await service.artifacts.log(session.run.id))
 
         def models(request: RefinementRequest) -> dict[str, Any]:
-            given = {} if service.models is None else dict(service.models(request))
-            return given | {
-                "chat": AgentChat(call_source=session, model_name=request.director or UNKNOWN)
-            }
+            chat = AgentChat(call_source=session, model_name=request.director or UNKNOWN)
+            return {**service.replaced(request), "chat": chat}
 
-        driver = Driver(
-            service.store,
-            service.broadcaster,
-            service.folder,
-            service.base,
-            models,
-            service.checkpoints,
-            artifacts=service.artifacts,
-        )
+        driver = Driver(service, models, Observability())
         request = {**session.run.request, "strategy": DIRECTOR}
         driven = await driver.drive(
             replace(session.run, request=request, edit=None), session.control

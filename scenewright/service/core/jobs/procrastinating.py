@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from scenewright.providers.connection_worker import driver_url
 from scenewright.service.core.database import READING, SCHEMA
-from scenewright.service.core.jobs.base import JobError, Note, Taker, no_note
+from scenewright.service.core.jobs.base import JobError, Note, Taker, no_note, set_within
 from scenewright.service.core.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
@@ -109,11 +109,7 @@ class ProcrastinateJobs:
                     log.exception("the job queue cannot be used; the worker tries again")
             finally:
                 self._bringing = None
-            try:
-                async with asyncio.timeout(_RETRY_SECONDS):
-                    await self._stopped.wait()
-            except TimeoutError:
-                continue
+            await set_within(self._stopped, _RETRY_SECONDS)
 
     async def look(self, freed: Sequence[str]) -> None:
         """See ``Jobs``."""
