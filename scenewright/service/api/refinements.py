@@ -11,8 +11,14 @@ from fastapi import APIRouter, Header, Query, Response
 from sqlalchemy.exc import SQLAlchemyError
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from scenewright.service.api.common import Core, Reader, Refiner, RunId, event_stream
-from scenewright.service.api.large_bodies import LargeBodyRoute
+from scenewright.service.api.common import (
+    Core,
+    LargeBodyRoute,
+    Reader,
+    Refiner,
+    RunId,
+    event_stream,
+)
 from scenewright.service.core.errors import ServiceError, Unprocessable, problem
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.schemas import (

@@ -23,11 +23,10 @@ from scenewright.graphs.reporting import Reporting
 from scenewright.runs.model_factory.profiles import backend_of
 from scenewright.runs.readiness import lacking
 from scenewright.runs.result import RunResult
-from scenewright.service.core.admission import lacking_words
 from scenewright.service.core.errors import KeyReused, ServiceError, Unavailable
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.pictures import FileFormat, picture_file
-from scenewright.service.core.requests import reading_warnings, stored_intent
+from scenewright.service.core.requests import lacking_words, reading_warnings, stored_intent
 from scenewright.service.core.schemas import Door, Link, RefinementRequest, Status
 from scenewright.service.core.service import STANDS_STILL, Service
 from scenewright.service.core.store import Run, link_of

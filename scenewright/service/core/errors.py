@@ -131,6 +131,18 @@ class DamagedRun(Conflict):
         self.run = run
 
 
+class TooSlow(ServiceError):
+    """A body that does not come."""
+
+    status = 408
+
+
+class Fault(ServiceError):
+    """An error of the service itself."""
+
+    status = 500
+
+
 class InsufficientStorage(ServiceError):
     """There is no room to keep what is asked for."""
 

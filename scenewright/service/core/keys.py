@@ -33,6 +33,11 @@ _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,79}")
 _MOST_KNOWN = 4096
 
 
+LASTS_SECONDS = 7 * 86_400.0
+"""Time that a browser stays signed in."""
+_TOKEN = re.compile(r"[0-9a-f]{64}")
+
+
 @dataclass(frozen=True, slots=True)
 class ApiKey:
     """An API key's row, without its hash."""
@@ -227,11 +232,6 @@ def _key(row: Row[Any]) -> tuple[ApiKey, str]:
     values = dict(row._mapping)
     digest = str(values.pop("hash"))
     return ApiKey(**{**values, "scopes": tuple(values["scopes"])}), digest
-
-
-LASTS_SECONDS = 7 * 86_400.0
-"""Time that a browser stays signed in."""
-_TOKEN = re.compile(r"[0-9a-f]{64}")
 
 
 class SessionStore:

@@ -16,9 +16,13 @@ from sqlalchemy import func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from scenewright.service.core.database import KEYS, RUNS, SPENDING
+from scenewright.service.core.database import KEYS, RUNS, SPENDING, Run
 from scenewright.service.core.errors import Busy, Forbidden
-from scenewright.service.core.run_row import Run
+
+_WINDOW = 60.0
+_RETRY_SECONDS = 10.0
+_LEAST_USD = 1e-6
+"""Less is nothing: sums of prices are not exact."""
 
 
 async def keep(
@@ -52,12 +56,6 @@ async def charge(
             images=images, at=at,
         )
     )  # fmt: skip
-
-
-_WINDOW = 60.0
-_RETRY_SECONDS = 10.0
-_LEAST_USD = 1e-6
-"""Less is nothing: sums of prices are not exact."""
 
 
 class RateLimits:

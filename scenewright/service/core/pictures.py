@@ -24,6 +24,10 @@ _DECODING = 2
 _DECODERS = ThreadPoolExecutor(_DECODING, thread_name_prefix="uploads")
 
 
+FileFormat = Literal["png", "jpeg", "webp"]
+"""Form in which pictures are sent."""
+
+
 async def picture_of(upload: UploadFile, settings: ServiceSettings) -> Image.Image:
     """Return the picture of an upload: RGB, upright as its EXIF tag says, without metadata.
 
@@ -74,10 +78,6 @@ def _check_pixels(data: bytes, settings: ServiceSettings, name: str) -> None:
             f"{name} says that it has {width * height} pixels or more, the limit is "
             f"{settings.upload_pixels} in all: scale it down"
         )
-
-
-FileFormat = Literal["png", "jpeg", "webp"]
-"""Form in which pictures are sent."""
 
 
 def picture_file(

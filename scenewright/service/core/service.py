@@ -44,7 +44,6 @@ from scenewright.runs.known_words import drawn_as_known
 from scenewright.runs.reading import ReadingError, ReadScene, read_words
 from scenewright.runs.result import RunResult, load_run
 from scenewright.runs.scoring import Score, score
-from scenewright.service.core.admission import check_prompt, check_run
 from scenewright.service.core.artifacts.base import LocalArtifacts
 from scenewright.service.core.database import RUNS
 from scenewright.service.core.errors import (
@@ -61,6 +60,8 @@ from scenewright.service.core.keys import KeyStore, SessionStore
 from scenewright.service.core.parts import ServiceParts
 from scenewright.service.core.requests import (
     AGENT,
+    check_prompt,
+    check_run,
     model_that_reads,
     parse_request,
     profile_of,

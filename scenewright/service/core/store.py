@@ -24,10 +24,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from scenewright.runs.result import RoundRecord, RunResult
 from scenewright.service.core import limits
-from scenewright.service.core.database import READING, RUNS
+from scenewright.service.core.database import EDITS, READING, RUNS, brief_run_of, run_of
+from scenewright.service.core.database import Run as Run
 from scenewright.service.core.errors import Busy, Conflict, KeyReused, NotFound
-from scenewright.service.core.run_row import EDITS, brief_run_of, run_of
-from scenewright.service.core.run_row import Run as Run
 from scenewright.service.core.schemas import (
     ENDED,
     Door,
@@ -43,6 +42,9 @@ from scenewright.service.core.schemas import (
 
 MAX_LISTED = 200
 _ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+
+
+log = logging.getLogger(__name__)
 
 
 class RunStore:
@@ -437,9 +439,6 @@ def _digest_of(request: Mapping[str, Any], body: str = "") -> str:
 def _kept(text: str | None) -> str | None:
     """``text`` as every database takes it: without NUL and halves of characters."""
     return None if text is None else text.replace("\0", "").encode(errors="replace").decode()
-
-
-log = logging.getLogger(__name__)
 
 
 @asynccontextmanager

@@ -1,8 +1,10 @@
 """Runs that an agent directs: each is open while the agent works on it.
 
 An open run is a director's run with the agent in the place of the language model
-(:class:`.agent_chat.AgentChat`): it holds the run folder's lock, and its row is ``running`` with an
-owner of its own, so that no worker takes it. After a while without a call, at the end of the
+(:class:`AgentChat`): the director (``graphs/director.py``) asks it what to do next, and it answers
+with the tool that the agent calls next, however long that takes. So limits, replay and what is left
+behind are those of any director. The run holds its folder's lock, and its row is ``running`` with
+an owner of its own, so that no worker takes it. After a while without a call, at the end of the
 service, and after a kill it is ``paused``; the next call opens it again, and the director replays
 the events of its log.
 """
@@ -13,12 +15,16 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from sqlalchemy import update
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -29,7 +35,6 @@ from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Event, Replied, ToolCalled
 from scenewright.runs.folder import EVENTS, RunBusy
 from scenewright.service.core.database import RUNS
-from scenewright.service.core.driving import Driver, DriveResult, RunControl
 from scenewright.service.core.errors import Conflict, Unavailable
 from scenewright.service.core.event_broadcast import BroadcastEvent
 from scenewright.service.core.identity import Identity
@@ -38,10 +43,9 @@ from scenewright.service.core.requests import AGENT
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.core.store import Run, RunStore
-from scenewright.service.mcp.agent_chat import AgentChat, AgentToolCall, ToolReply
+from scenewright.service.core.worker import Driver, DriveResult, RunControl
 
 log = logging.getLogger(__name__)
-
 IDLE_SECONDS = 600.0
 """Seconds without a call after which a run is no longer held open."""
 BEAT_SECONDS = 2.0
@@ -50,6 +54,73 @@ FREE = ("paused", "queued", "failed")
 """Statuses in which such a run waits for its next tool: ``queued`` is on its way to ``paused``."""
 _PATIENCE = 5.0
 _LOOK = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class AgentToolCall:
+    """A tool that the agent calls."""
+
+    tool: str
+    """Its name."""
+    arguments: dict[str, Any]
+    """Its arguments as JSON data."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReply:
+    """The reply of a tool."""
+
+    text: str
+    """One line of JSON, or what went wrong."""
+    picture: str | None = None
+    """A small JPEG beside it, in base64."""
+    ok: bool = True
+    """Whether the tool did what it was asked."""
+
+
+class AgentChat(BaseChatModel):
+    """The chat model whose words are an agent's tool calls."""
+
+    call_source: Any
+    """Gives the agent's next call: ``async turn(task, reply) -> AgentToolCall``. ``task`` is the
+    director's description of the scene, ``reply`` the result of the call before; None at first."""
+    model_name: str = UNKNOWN
+    """The language model that the agent says it is."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "agent"
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
+        """Return itself: the agent knows the tools from MCP."""
+        return self
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        raise RuntimeError("an agent answers asynchronously only: use ainvoke")
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        task = next((str(m.text) for m in messages if m.type == "human"), "")
+        last, reply = messages[-1], None
+        if isinstance(last, ToolMessage):
+            blocks = last.content if isinstance(last.content, list) else []
+            images = [b for b in blocks if isinstance(b, dict) and b.get("type") == "image"]
+            picture = str(images[-1]["base64"]) if images else None
+            reply = ToolReply(str(last.text), picture, last.status != "error")
+        asked = await self.call_source.turn(task, reply)
+        call = {"name": asked.tool, "args": asked.arguments, "id": f"call_{secrets.token_hex(8)}"}
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("", tool_calls=[call]))])
 
 
 def is_agents(run: Run) -> bool:

@@ -18,7 +18,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
 from scenewright.runs.report.words import begun
 from scenewright.service.api.common import Core, Reader, Refiner
-from scenewright.service.api.profiles import choices
+from scenewright.service.api.scenes import choices
 from scenewright.service.core.errors import ServiceError, Unprocessable
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.requests import (

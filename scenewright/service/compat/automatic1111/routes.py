@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel
 
-from scenewright.service.api.common import Core, Reader, Refiner, RunsKey
-from scenewright.service.api.large_bodies import LargeBodyRoute
+from scenewright.service.api.common import Core, LargeBodyRoute, Reader, Refiner, RunsKey
 from scenewright.service.compat.adapter import obstacles
 from scenewright.service.compat.automatic1111.bodies import (
     OWN_SAMPLER,
@@ -33,8 +36,10 @@ from scenewright.service.compat.automatic1111.drawing import (
 from scenewright.service.compat.automatic1111.errors import WebUIError
 from scenewright.service.compat.automatic1111.ignored import header_of, ignored_options
 from scenewright.service.compat.automatic1111.infotexts import info_of
-from scenewright.service.compat.automatic1111.memory import Memory, memory_here
 from scenewright.service.core.errors import NotFound
+
+_STATM, _MEMINFO = Path("/proc/self/statm"), Path("/proc/meminfo")
+
 
 router = APIRouter(
     prefix="/sdapi/v1",
@@ -44,6 +49,58 @@ router = APIRouter(
         "default": {"model": WebUIError, "description": "An error in AUTOMATIC1111's form."}
     },
 )
+
+
+class Memory(BaseModel):
+    """Memory in bytes; ``error`` in place of figures that are not known."""
+
+    ram: dict[str, int | str]
+    """``used`` by this process, ``free`` on its machine and ``total`` there."""
+    cuda: dict[str, Any]
+    """``system`` (of the device) and what this process has ``allocated`` and ``reserved`` there."""
+
+
+def memory_here() -> Memory:
+    """Return the memory of this process; its models may also run in others."""
+    return Memory(ram=_ram(), cuda=_cuda())
+
+
+def _ram() -> dict[str, int | str]:
+    try:
+        page = os.sysconf("SC_PAGE_SIZE")
+        used = int(_STATM.read_text().split()[1]) * page
+        known = dict(line.split(":", 1) for line in _MEMINFO.read_text().splitlines())
+        free = int(known["MemAvailable"].split()[0]) * 1024
+        return {"free": free, "used": used, "total": os.sysconf("SC_PHYS_PAGES") * page}
+    except (OSError, ValueError, KeyError, IndexError):
+        return {"error": "this system does not tell"}
+
+
+def _cuda() -> dict[str, Any]:
+    # Without torch no model of this process is on a device, and importing it takes seconds.
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return {"error": "unavailable"}
+    free, total = torch.cuda.mem_get_info()
+    stats = torch.cuda.memory_stats()
+
+    def part(name: str) -> dict[str, int]:
+        return {
+            "current": int(stats.get(f"{name}.all.current", 0)),
+            "peak": int(stats.get(f"{name}.all.peak", 0)),
+        }
+
+    return {
+        "system": {"free": free, "used": total - free, "total": total},
+        "active": part("active_bytes"),
+        "allocated": part("allocated_bytes"),
+        "reserved": part("reserved_bytes"),
+        "inactive": part("inactive_split_bytes"),
+        "events": {
+            "retries": int(stats.get("num_alloc_retries", 0)),
+            "oom": int(stats.get("num_ooms", 0)),
+        },
+    }
 
 
 @router.post("/txt2img", response_model=TextToImageReply)

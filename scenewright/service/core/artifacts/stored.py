@@ -19,12 +19,15 @@ from typing import TypeVar
 from scenewright.graphs.errors import RunInterrupted
 from scenewright.runs.folder import EVENTS, IMAGES, MANIFEST
 from scenewright.service.core.artifacts.base import Artifacts, Owned, RunLost, Working
-from scenewright.service.core.artifacts.objects import Objects, StoreAway, objects_at
+from scenewright.service.core.artifacts.objects import (
+    Objects,
+    StoreAway,
+    fetch_image,
+    objects_at,
+)
 from scenewright.service.core.artifacts.store_layout import (
     IMAGE,
     claims_among,
-    digest_of,
-    image_key,
     newest,
     place_file,
     whole_lines,
@@ -108,21 +111,31 @@ class StoredArtifacts:
     async def whole(self, run: str) -> Path:
         """Return the folder in the cache with all images of the run."""
         folder = await self.log(run)
-        await self._read(lambda: self._pictures(run, folder))
+
+        def fetch(key: str) -> None:
+            if match := IMAGE.fullmatch(key):
+                place = folder / IMAGES / f"{match[1]}.png"
+                if not place.is_file():
+                    fetch_image(self._objects, run, match[1], place)
+
+        def fetch_all() -> None:
+            list(self._carriers.map(fetch, self._objects.list(f"runs/{run}/images")))
+
+        await self._read(fetch_all)
         return folder
 
     @asynccontextmanager
     async def working(self, run: str, owned: Owned) -> AsyncIterator[Working]:
         """Open a working copy, brought up to date with the store and stored back at the end."""
         copy = WorkingCopy(self._objects, run, self._runs / run, self._carriers)
-        await self._uncut(copy.take)
+        await self.uncut(copy.take)
         if not await owned():
             raise _lost(run)
-        await self._uncut(copy.settle)
+        await self.uncut(copy.settle)
         own = _Own(self, copy, owned)
         self._active[run] = copy
         try:
-            await own.show()
+            await self.show(copy)
             yield own
         except RunInterrupted:
             raise
@@ -149,7 +162,7 @@ class StoredArtifacts:
 
     async def _read(self, call: Callable[[], T]) -> T:
         try:
-            return await self._uncut(call)
+            return await self.uncut(call)
         except StoreAway as error:
             raise Unavailable(f"{error}; come again soon", retry_after=5) from error
         except OSError as error:
@@ -157,7 +170,7 @@ class StoredArtifacts:
                 f"files of the run cannot be kept below {self._cache}: {error.strerror or error}"
             ) from error
 
-    async def _uncut(self, call: Callable[[], T]) -> T:
+    async def uncut(self, call: Callable[[], T]) -> T:
         """Return the result of ``call`` in a thread, which a cancellation waits for."""
         task = asyncio.get_running_loop().run_in_executor(self._calls, call)
         try:
@@ -168,18 +181,18 @@ class StoredArtifacts:
             task.cancelled() or task.exception()
             raise
 
-    async def _show(self, run: str, copy: WorkingCopy) -> None:
+    async def show(self, copy: WorkingCopy) -> None:
         """Put what the store has of a run at work where readers of this process look."""
-        reading = self._reading(run)
+        reading = self._reading(copy.run)
 
         def place() -> None:
-            self._keep_log(run, copy.log)
+            self._keep_log(copy.run, copy.log)
             if copy.manifest is not None:
-                place_file(self._cache / run / MANIFEST, copy.manifest)
+                place_file(self._cache / copy.run / MANIFEST, copy.manifest)
 
         async with reading.alone():
             reading.version = None
-            await self._uncut(place)
+            await self.uncut(place)
 
     def _reading(self, run: str) -> _Reading:
         if run not in self._readings and len(self._readings) >= _MOST_KNOWN:
@@ -220,31 +233,13 @@ class StoredArtifacts:
             place.unlink(missing_ok=True)
 
     def _picture(self, run: str, digest: str) -> Path:
+        """Return the place of an image, fetched if it is in none; it may not be there."""
         for base in (self._runs, self._cache):
             place = base / run / IMAGES / f"{digest}.png"
             if place.is_file():
                 return place
-        data = self._objects.get(image_key(run, digest))
-        if data is not None and digest_of(data) == digest:
-            place_file(place, data)
+        fetch_image(self._objects, run, digest, place)
         return place
-
-    def _pictures(self, run: str, folder: Path) -> None:
-        wanted = [
-            (key, match[1])
-            for key in self._objects.list(f"runs/{run}/images")
-            if (match := IMAGE.fullmatch(key))
-        ]
-
-        def have(pair: tuple[str, str]) -> None:
-            key, digest = pair
-            place = folder / IMAGES / f"{digest}.png"
-            if not place.is_file():
-                data = self._objects.get(key)
-                if data is not None and digest_of(data) == digest:
-                    place_file(place, data)
-
-        list(self._carriers.map(have, wanted))
 
 
 class _Own:
@@ -257,16 +252,12 @@ class _Own:
 
     async def push(self, *, all_of_it: bool = False) -> None:
         """As the port says; ``all_of_it``: what the event log does not tell yet, too."""
-        if not all_of_it and not await self._artifacts._uncut(lambda: self._copy.behind):
+        if not all_of_it and not await self._artifacts.uncut(lambda: self._copy.behind):
             return
         if not await self._owned():
             raise _lost(self._copy.run)
-        if await self._artifacts._uncut(self._copy.push):
-            await self.show()
-
-    async def show(self) -> None:
-        """Have readers of this process see what the store has."""
-        await self._artifacts._show(self._copy.run, self._copy)
+        if await self._artifacts.uncut(self._copy.push):
+            await self._artifacts.show(self._copy)
 
 
 def _lost(run: str) -> RunLost:
