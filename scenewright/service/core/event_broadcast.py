@@ -14,8 +14,8 @@ import json
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from scenewright.runs.folder import EVENTS, PARTIAL_IMAGE, WATCHED
@@ -40,16 +40,12 @@ class BroadcastEvent:
     """Place in the event log, from 0; none for what is not kept."""
 
 
+@dataclass(eq=False, slots=True)
 class _Ear:
     """Listeners of one run. Numbered events are never dropped: they are read from the log."""
 
-    def __init__(self) -> None:
-        self.told: deque[BroadcastEvent] = deque(maxlen=_MOST_TOLD)
-        self.woken = asyncio.Event()
-
-    def tell(self, told: BroadcastEvent) -> None:
-        self.told.append(told)
-        self.woken.set()
+    told: deque[BroadcastEvent] = field(default_factory=lambda: deque(maxlen=_MOST_TOLD))
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class EventBroadcaster:
@@ -96,7 +92,8 @@ class EventBroadcaster:
         for ear in self._ears.get(run, ()):
             if len(ear.told) == _MOST_TOLD:
                 self.dropped += 1
-            ear.tell(told)
+            ear.told.append(told)
+            ear.woken.set()
 
     def close(self) -> None:
         """Let all who listen go: the service ends."""
@@ -152,7 +149,10 @@ class EventBroadcaster:
                 if still or self.closed:
                     return
                 if watching and self._marks and isinstance(folder, Path):
-                    await asyncio.to_thread(_mark, folder)
+                    # Before the run begins it has no folder; later its partial images are not shown
+                    # here.
+                    with suppress(OSError):
+                        await asyncio.to_thread((folder / WATCHED).touch)
                 for told in missed:
                     if self._latest.get(run, {}).get(told.kind) is told:
                         yield told
@@ -218,14 +218,6 @@ def _stored(run: str, line: str, number: int) -> BroadcastEvent:
         return BroadcastEvent(str(json.loads(line)["type"]), line, number)
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise DamagedRun(run, number + 1) from error
-
-
-def _mark(folder: Path) -> None:
-    try:
-        (folder / WATCHED).touch()
-    except OSError:
-        # Before the run begins it has no folder; later its partial images are not shown here.
-        return
 
 
 def read_partial(folder: Path) -> str:

@@ -247,7 +247,12 @@ def profile_of(
     try:
         found = profile_with(profile, options, settings, directed=directed)
         if directed:
-            _check_director(found, str(request.director), settings)
+            # The model that directs over MCP must not report its own loop.
+            loop, report, _ = found.identities(settings.accounts)
+            director = identity_of_spec(f"mcp:{request.director}")
+            problem = independence_problem(loop, report, director, self_report=found.self_report)
+            if problem:
+                raise Unprocessable(f"these options conflict: {problem}")
         if found.strategy != DIRECTOR:
             strategy_of(found.strategy)
         elif request.start is not None:
@@ -255,20 +260,9 @@ def profile_of(
                 "a director draws its first picture itself: leave the picture out, or name another "
                 "strategy"
             )
-    except SettingsError as error:
-        raise Unprocessable(str(error)) from error
-    except StrategyError as error:
+    except (SettingsError, StrategyError) as error:
         raise Unprocessable(str(error)) from error
     return found
-
-
-def _check_director(profile: Profile, model: str, settings: Settings) -> None:
-    """Raise ``Unprocessable`` if the ``model`` that directs over MCP reports its own loop."""
-    loop, report, _ = profile.identities(settings.accounts)
-    director = identity_of_spec(f"mcp:{model}")
-    problem = independence_problem(loop, report, director, self_report=profile.self_report)
-    if problem:
-        raise Unprocessable(f"these options conflict: {problem}")
 
 
 def named_profile(name: str | None, settings: Settings, allowed: tuple[str, ...] = ()) -> Profile:
@@ -280,16 +274,10 @@ def named_profile(name: str | None, settings: Settings, allowed: tuple[str, ...]
     if allowed and name not in allowed:
         raise Unprocessable(f"no profile {name!r} here: there are {', '.join(allowed)}")
     try:
-        return _emerging(find_profile(name, settings))
+        profile = find_profile(name, settings)
     except SettingsError as error:
         raise Unprocessable(str(error)) from error
-
-
-def _emerging(profile: Profile) -> Profile:
-    """Return ``profile`` with pictures that are shown while they are drawn.
-
-    Of models on this machine only: an API bills them.
-    """
+    # Pictures are shown while they are drawn by models on this machine only: an API bills them.
     backend = profile.backend
     if backend.kind != LOCAL_BACKEND or "partial_images" in backend.model_fields_set:
         return profile

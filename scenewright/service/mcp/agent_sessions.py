@@ -30,9 +30,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from scenewright.config.model_identity import UNKNOWN
 from scenewright.config.profiles import DIRECTOR
+from scenewright.graphs.director_record import replayable
 from scenewright.graphs.errors import LogError, RunInterrupted
 from scenewright.graphs.eventlog import read_events
-from scenewright.graphs.events import Event, Replied, ToolCalled
+from scenewright.graphs.events import Replied, ToolCalled
+from scenewright.graphs.record import LoopRecord
 from scenewright.runs.folder import EVENTS, RunBusy
 from scenewright.service.core.database import RUNS
 from scenewright.service.core.errors import Conflict, Unavailable
@@ -216,9 +218,12 @@ class AgentSession:
 
         ``folder`` holds the event log so far.
         """
-        interrupted = await asyncio.to_thread(_interrupted_call, folder)
-        if interrupted is not None:
-            self._pending = _PendingCall(interrupted)
+        past = replayable(await asyncio.to_thread(_record_in, folder)).events
+        last = past[-1] if past else None
+        # It is made again at once, without a client.
+        calls = last.message.get("tool_calls") if isinstance(last, Replied) else None
+        if calls:
+            self._pending = _PendingCall(AgentToolCall(calls[0]["name"], calls[0]["args"]))
 
     async def turn(self, task: str, reply: ToolReply | None) -> AgentToolCall:
         """Return the agent's next call, for the director.
@@ -262,7 +267,18 @@ class AgentSession:
         """Note that the run is no longer open, and answer the call at work."""
         self.driven = driven
         if self._pending is not None and not self._pending.reply.done():
-            self._pending.answer(_last_reply(self._folder, self._pending.asked, driven))
+            over = driven.status == "finished"
+            done = _record_in(self._folder).all(ToolCalled) if over else []
+            why = driven.error or (
+                "the service closed the run; call again"
+                if driven.status == "paused"
+                else f"the run is {driven.status}; call resume_run first"
+            )
+            self._pending.answer(
+                ToolReply(done[-1].outcome, None, done[-1].ok)
+                if done
+                else ToolReply(f"{self._pending.asked.tool} was not done: {why}", None, False)
+            )
         if not self.ready.done():
             self.ready.set_result(None)
 
@@ -311,10 +327,21 @@ class AgentSessions:
         """
         if self._closing:
             raise Unavailable("the service is shutting down: call again in a moment")
+
+        async def open_once() -> AgentSession:
+            async with self._opening:
+                if (found := self.here(identity, run)) is not None:
+                    return found
+                lease = self.service.settings.lease_seconds
+                taken = await take(self.service.store, run, identity.tenant, self.owner, lease)
+                session = self._open[run] = AgentSession(taken, self.service.folder(run))
+                session.task = asyncio.create_task(self._drive(session), name=f"director of {run}")
+                return session
+
         found = self.here(identity, run)
         if found is None:
             # A client that gives up meanwhile must not leave a row behind that nobody minds.
-            opening = asyncio.create_task(self._open_once(identity, run))
+            opening = asyncio.create_task(open_once())
             self._tasks.add(opening)
             opening.add_done_callback(self._tasks.discard)
             found = await asyncio.shield(opening)
@@ -328,55 +355,39 @@ class AgentSessions:
         found = self._open.get(run)
         return found if found is not None and found.run.tenant == identity.tenant else None
 
-    async def _open_once(self, identity: Identity, run: str) -> AgentSession:
-        async with self._opening:
-            found = self.here(identity, run)
-            if found is not None:
-                return found
-            lease = self.service.settings.lease_seconds
-            taken = await take(self.service.store, run, identity.tenant, self.owner, lease)
-            session = self._open[run] = AgentSession(taken, self.service.folder(run))
-            session.task = asyncio.create_task(self._drive(session), name=f"director of {run}")
-            return session
-
     async def _drive(self, session: AgentSession) -> None:
-        run = session.run
-        self.service.broadcaster.tell(run.id, BroadcastEvent("status", ""))
-        driven = DriveResult("paused")
-        try:
-            driven = await self._run_driver(session)
-        except asyncio.CancelledError:
-            driven = DriveResult("cancelled" if session.control.cancel else "paused")
-        except (RunBusy, RunInterrupted, Unavailable) as error:
-            driven = DriveResult("paused", self.service.disclosure.text(error))
-        except Exception as error:
-            log.warning("a director's run fails", extra={"run": run.id}, exc_info=True)
-            driven = DriveResult("failed", self.service.disclosure.text(error))
-        finally:
-            self._open.pop(run.id, None)
-            try:
-                await self.service.store.end(run, driven.status, error=driven.error)
-            except (SQLAlchemyError, OSError):
-                # The lease runs out, and the run waits as after a kill.
-                log.exception("run %s cannot be kept", run.id)
-            finally:
-                session.ended(driven)
-                self.service.broadcaster.tell(run.id, BroadcastEvent("status", ""))
-
-    async def _run_driver(self, session: AgentSession) -> DriveResult:
-        service = self.service
-        await session.restore_call(await service.artifacts.log(session.run.id))
+        run, service = session.run, self.service
 
         def models(request: RefinementRequest) -> dict[str, Any]:
             chat = AgentChat(call_source=session, model_name=request.director or UNKNOWN)
             return {**service.replaced(request), "chat": chat}
 
-        driver = Driver(service, models, Observability())
-        request = {**session.run.request, "strategy": DIRECTOR}
-        driven = await driver.drive(
-            replace(session.run, request=request, edit=None), session.control
-        )
-        return replace(driven, status="paused") if driven.status == "queued" else driven
+        service.broadcaster.tell(run.id, BroadcastEvent("status", ""))
+        driven = DriveResult("paused")
+        try:
+            await session.restore_call(await service.artifacts.log(run.id))
+            driver = Driver(service, models, Observability())
+            request = {**run.request, "strategy": DIRECTOR}
+            driven = await driver.drive(replace(run, request=request, edit=None), session.control)
+            if driven.status == "queued":
+                driven = replace(driven, status="paused")
+        except asyncio.CancelledError:
+            driven = DriveResult("cancelled" if session.control.cancel else "paused")
+        except (RunBusy, RunInterrupted, Unavailable) as error:
+            driven = DriveResult("paused", service.disclosure.text(error))
+        except Exception as error:
+            log.warning("a director's run fails", extra={"run": run.id}, exc_info=True)
+            driven = DriveResult("failed", service.disclosure.text(error))
+        finally:
+            self._open.pop(run.id, None)
+            try:
+                await service.store.end(run, driven.status, error=driven.error)
+            except (SQLAlchemyError, OSError):
+                # The lease runs out, and the run waits as after a kill.
+                log.exception("run %s cannot be kept", run.id)
+            finally:
+                session.ended(driven)
+                service.broadcaster.tell(run.id, BroadcastEvent("status", ""))
 
     async def beat(self) -> None:
         """Renew the leases of the open runs, follow requests about them, close idle ones."""
@@ -439,33 +450,9 @@ async def agent_sessions(
         await found.aclose(service.settings.drain_seconds)
 
 
-def _interrupted_call(folder: Path) -> AgentToolCall | None:
-    """Return the call at which the run was cut off: it is made again at once, without a client."""
-    for event in reversed(_events(folder)):
-        if isinstance(event, ToolCalled):
-            return None
-        if isinstance(event, Replied):
-            calls = event.message.get("tool_calls") or []
-            return AgentToolCall(calls[0]["name"], calls[0]["args"]) if calls else None
-    return None
-
-
-def _last_reply(folder: Path, asked: AgentToolCall, driven: DriveResult) -> ToolReply:
-    """Return the result of the run's last call, or the reason why it has none."""
-    if driven.status == "finished":
-        for event in reversed(_events(folder)):
-            if isinstance(event, ToolCalled):
-                return ToolReply(event.outcome, None, event.ok)
-    why = driven.error or (
-        "the service closed the run; call again"
-        if driven.status == "paused"
-        else f"the run is {driven.status}; call resume_run first"
-    )
-    return ToolReply(f"{asked.tool} was not done: {why}", None, False)
-
-
-def _events(folder: Path) -> list[Event]:
+def _record_in(folder: Path) -> LoopRecord:
+    """Return the record of a run's folder; an empty one where its log cannot be read."""
     try:
-        return read_events(folder / EVENTS)
+        return LoopRecord(read_events(folder / EVENTS))
     except LogError:
-        return []
+        return LoopRecord()

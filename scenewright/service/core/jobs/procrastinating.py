@@ -122,7 +122,8 @@ class ProcrastinateJobs:
             for job in await manager.get_stalled_jobs(
                 task_name=TASK, seconds_since_heartbeat=self._lease
             ):
-                status = await self._status(job)
+                async with self._rows.connect() as connection:
+                    status = await connection.scalar(_STATUS, {"run": job.lock})
                 if status == "queued":
                     await self._again(job)
                 elif status != "running":
@@ -185,12 +186,6 @@ class ProcrastinateJobs:
         """Whether a job still is as it was: another process may have been first."""
         found = await self._app.job_manager.list_jobs_async(id=job.id, status=status.value)
         return bool(list(found))
-
-    async def _status(self, job: Job) -> str | None:
-        """Status of a job's run; none if the run is gone."""
-        async with self._rows.connect() as connection:
-            found = await connection.scalar(_STATUS, {"run": job.lock})
-        return None if found is None else str(found)
 
 
 @asynccontextmanager
