@@ -332,7 +332,7 @@ class AuthMiddleware:
                 found = await service.keys.check(text)
             else:
                 token = session_of(headers, scope["scheme"])
-                found = None if token is None else await service.sessions.key_of(token)
+                found = None if token is None else await service.keys.session_key(token)
         except (SQLAlchemyError, OSError) as error:
             if not service.storage.note(error):
                 log.exception("keys cannot be looked up")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self
 from fastapi import Depends, FastAPI, Header, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import model_validator
+from pydantic import BaseModel, model_validator
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.routing import Match
 from starlette.types import Message, Receive, Scope, Send
@@ -142,6 +142,23 @@ def event_stream(
         ping=max(1, int(service.settings.keep_alive_seconds)),
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
+
+
+def tagged_reply(
+    data: bytes, media_type: str, tag: str, known: str | None, cached: str
+) -> Response:
+    """Return ``data``, or that its caller has it: ``known`` is the header ``If-None-Match``."""
+    headers = {"ETag": f'"{tag}"', "Cache-Control": cached}
+    if known is not None and f'"{tag}"' in known:
+        return Response(status_code=304, headers=headers)
+    return Response(data, media_type=media_type, headers=headers)
+
+
+async def large_reply(service: Service, size: int, reply: BaseModel, **more: Any) -> Response:
+    """Return a reply about a scene of that size, written aside if it is large."""
+    write = reply.model_dump_json
+    text = write() if size <= LARGE_SCENE_ITEMS else await service.worker_thread.submit(size, write)
+    return Response(text, media_type="application/json", **more)
 
 
 async def service_of(request: Request) -> Service:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Response
 
 from scenewright.core.images import ImageError, ImageStore, webp_bytes
-from scenewright.service.api.common import Core, HeadRoute, Reader, RunId
+from scenewright.service.api.common import Core, HeadRoute, Reader, RunId, tagged_reply
 from scenewright.service.core.errors import NotFound
 
 router = APIRouter(prefix="/v1/refinements/{run_id}/images", tags=["images"], route_class=HeadRoute)
@@ -48,7 +48,7 @@ async def whole(
     """Return an image of the run as PNG."""
     place = await service.image(identity, run_id, image)
     data = await asyncio.to_thread(image_bytes, place)
-    return _given(data, "image/png", image, known)
+    return tagged_reply(data, "image/png", image, known, _CACHED)
 
 
 @router.get(
@@ -67,14 +67,7 @@ async def preview(
     """Return the image as WebP of at most 256 pixels a side."""
     place = await service.image(identity, run_id, image)
     data = await asyncio.to_thread(_small, place)
-    return _given(data, "image/webp", f"{image}-{PREVIEW_SIDE}", known)
-
-
-def _given(data: bytes, kind: str, tag: str, known: str | None) -> Response:
-    headers = {"ETag": f'"{tag}"', "Cache-Control": _CACHED}
-    if known is not None and f'"{tag}"' in known:
-        return Response(status_code=304, headers=headers)
-    return Response(data, media_type=kind, headers=headers)
+    return tagged_reply(data, "image/webp", f"{image}-{PREVIEW_SIDE}", known, _CACHED)
 
 
 def image_bytes(place: FilePath) -> bytes:

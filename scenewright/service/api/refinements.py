@@ -18,6 +18,7 @@ from scenewright.service.api.common import (
     Refiner,
     RunId,
     event_stream,
+    large_reply,
 )
 from scenewright.service.core.errors import ServiceError, Unprocessable, problem
 from scenewright.service.core.identity import Identity
@@ -32,7 +33,7 @@ from scenewright.service.core.schemas import (
 )
 from scenewright.service.core.service import Service, remove
 from scenewright.service.core.store import MAX_LISTED, Run, brief_of
-from scenewright.service.core.worker_thread import LARGE_SCENE_ITEMS, size_of_request
+from scenewright.service.core.worker_thread import size_of_request
 
 router = APIRouter(prefix="/v1/refinements", tags=["refinements"], route_class=LargeBodyRoute)
 
@@ -194,9 +195,6 @@ async def edit(
 async def _shown(
     service: Service, run: Run, status: int = 202, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return the reply that shows ``run``, written aside: a large one takes a while."""
-    found = await service.view(run)
-    size = size_of_request(run.request)
-    write = found.model_dump_json
-    text = write() if size <= LARGE_SCENE_ITEMS else await service.worker_thread.submit(size, write)
-    return Response(text, status, dict(headers or {}), "application/json")
+    """Return the reply that shows ``run``."""
+    found, size = await service.view(run), size_of_request(run.request)
+    return await large_reply(service, size, found, status_code=status, headers=headers)

@@ -17,7 +17,7 @@ from scenewright.core.validation import first_problem
 from scenewright.graphs.strategies.registry import strategies
 from scenewright.runs.readiness import obstacle, this_machine
 from scenewright.runs.reading import ReadScene, preliminary
-from scenewright.service.api.common import Core, LargeBodyRoute, Reader
+from scenewright.service.api.common import Core, LargeBodyRoute, Reader, large_reply
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.identity import Identity, allow
 from scenewright.service.core.pictures import picture_of
@@ -35,7 +35,7 @@ from scenewright.service.core.schemas import (
     ScoreResponse,
 )
 from scenewright.service.core.service import Service
-from scenewright.service.core.worker_thread import LARGE_SCENE_ITEMS, size_of
+from scenewright.service.core.worker_thread import size_of
 
 router = APIRouter(prefix="/v1", route_class=LargeBodyRoute)
 
@@ -99,10 +99,8 @@ async def parse(
     where that fails, rules do.
     """
     read = await parsed(asked, service, identity)
-    size, write = size_of(read.scene), read.model_dump_json
     # Thousands of facts are written aside, too.
-    text = write() if size <= LARGE_SCENE_ITEMS else await service.worker_thread.submit(size, write)
-    return Response(text, media_type="application/json")
+    return await large_reply(service, size_of(read.scene), read)
 
 
 async def parsed(asked: ParseRequest, service: Service, identity: Identity) -> ParseResponse:

@@ -319,9 +319,11 @@ async def open_database(settings: ServiceSettings) -> AsyncIterator[AsyncEngine]
         try:
             await migrate(engine)
         except (SQLAlchemyError, OSError) as error:
+            inner = getattr(error, "orig", None) or error
+            reason = next(iter(str(inner).strip().splitlines()), type(inner).__name__)
             raise DatabaseError(
                 f"the service's database {url_without_password(engine)} cannot be used: "
-                f"{_reason(error)}. Check that it is there, that it takes your user, and that the "
+                f"{reason}. Check that it is there, that it takes your user, and that the "
                 "folder is writable"
             ) from error
         yield engine
@@ -344,26 +346,25 @@ def _engine(settings: ServiceSettings) -> AsyncEngine:
             ) from error
     # Each connection is a thread and a few files: they are kept, not made anew under load.
     engine = create_async_engine(settings.url, pool_size=_CONNECTIONS, max_overflow=0)
-    event.listen(engine.sync_engine, "connect", _prepare_sqlite)
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def prepare(connection: Any, record: Any) -> None:
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={_BUSY_MILLISECONDS}")
+        cursor.execute("PRAGMA journal_mode=WAL")
+        # A run that was accepted must outlive a power cut.
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.close()
+
     # The driver's own transactions begin too late: a read that turns into a write would fail
     # where another connection has written meanwhile.
-    event.listen(engine.sync_engine, "begin", _begin_at_once)
+    @event.listens_for(engine.sync_engine, "begin")
+    def begin_at_once(connection: Connection) -> None:
+        reading = connection.get_execution_options().get("scenewright_reads", False)
+        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
     return engine
-
-
-def _prepare_sqlite(connection: Any, record: Any) -> None:
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout={_BUSY_MILLISECONDS}")
-    cursor.execute("PRAGMA journal_mode=WAL")
-    # A run that was accepted must outlive a power cut.
-    cursor.execute("PRAGMA synchronous=FULL")
-    cursor.close()
-
-
-def _begin_at_once(connection: Connection) -> None:
-    reading = connection.get_execution_options().get("scenewright_reads", False)
-    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
 async def migrate(engine: AsyncEngine) -> None:
@@ -373,24 +374,15 @@ async def migrate(engine: AsyncEngine) -> None:
         if connection.dialect.name == "postgresql":
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATING})"))
         with resources.as_file(resources.files(__package__) / "migrations") as folder:
-            command.upgrade(_config(folder, connection), "head")
+            config = Config()
+            config.set_main_option("script_location", str(folder).replace("%", "%%"))
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
         if connection.dialect.name == "postgresql":
             upgrade_jobs(connection)
 
     async with engine.begin() as connection:
         await connection.run_sync(upgrade)
-
-
-def _config(folder: Path, connection: Connection) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(folder).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    return config
-
-
-def _reason(error: BaseException) -> str:
-    inner = getattr(error, "orig", None) or error
-    return str(inner).strip().splitlines()[0] if str(inner).strip() else type(inner).__name__
 
 
 @asynccontextmanager

@@ -44,7 +44,7 @@ class BroadcastEvent:
 class _Ear:
     """Listeners of one run. Numbered events are never dropped: they are read from the log."""
 
-    told: deque[BroadcastEvent] = field(default_factory=lambda: deque(maxlen=_MOST_TOLD))
+    events: deque[BroadcastEvent] = field(default_factory=lambda: deque(maxlen=_MOST_TOLD))
     woken: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -90,9 +90,9 @@ class EventBroadcaster:
         else:
             self._latest.pop(run, None)
         for ear in self._ears.get(run, ()):
-            if len(ear.told) == _MOST_TOLD:
+            if len(ear.events) == _MOST_TOLD:
                 self.dropped += 1
-            ear.told.append(told)
+            ear.events.append(told)
             ear.woken.set()
 
     def close(self) -> None:
@@ -179,8 +179,8 @@ class EventBroadcaster:
     async def _heard(self, ear: _Ear, count: int) -> AsyncGenerator[BroadcastEvent | None, None]:
         """Yield live events; None at the end, when the log and the status must be read."""
         while True:
-            while ear.told:
-                told = ear.told.popleft()
+            while ear.events:
+                told = ear.events.popleft()
                 if told.number is None or told.number == count:
                     yield told
                     if told.kind == "status":
@@ -192,7 +192,7 @@ class EventBroadcaster:
             if not await set_within(ear.woken, self.look_seconds):
                 yield None
                 return
-            if not ear.told:
+            if not ear.events:
                 return
             ear.woken.clear()
 
@@ -226,6 +226,12 @@ def read_partial(folder: Path) -> str:
         return (folder / PARTIAL_IMAGE).read_text(encoding="utf-8").strip()
     except OSError:
         return ""
+
+
+def count_lines(path: Path) -> int:
+    """Return how many whole lines the event log has; no log yet: none."""
+    place, _ = read_lines(path, None, 2**62)
+    return 0 if place is None else place[0]
 
 
 def read_lines(

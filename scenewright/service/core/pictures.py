@@ -54,7 +54,17 @@ def decoded(data: bytes, settings: ServiceSettings, name: str = "the image") -> 
             "with more compression"
         )
     try:
-        _check_pixels(data, settings, name)
+        try:
+            # Of the header nothing is decoded, whatever it claims.
+            with Image.open(io.BytesIO(data), formats=FORMATS) as header:
+                pixels = header.width * header.height
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+            pixels = Image.MAX_IMAGE_PIXELS or settings.upload_pixels + 1
+        if pixels > settings.upload_pixels:
+            raise TooLarge(
+                f"{name} says that it has {pixels} pixels or more, the limit is "
+                f"{settings.upload_pixels} in all: scale it down"
+            )
         found = read_image(data, name)
     except ImageError as error:
         raise Unprocessable(str(error)) from error
@@ -64,20 +74,6 @@ def decoded(data: bytes, settings: ServiceSettings, name: str = "the image") -> 
         # The decoders raise whatever their parsers meet in a file that was made to break them.
         raise Unprocessable(f"{name} is damaged: get it again or save it anew") from error
     return Image.frombytes("RGB", found.size, found.tobytes())
-
-
-def _check_pixels(data: bytes, settings: ServiceSettings, name: str) -> None:
-    """Raise ``TooLarge`` if the file's header, of which nothing is decoded, claims too much."""
-    try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as header:
-            width, height = header.size
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        width, height = Image.MAX_IMAGE_PIXELS or settings.upload_pixels + 1, 1
-    if width * height > settings.upload_pixels:
-        raise TooLarge(
-            f"{name} says that it has {width * height} pixels or more, the limit is "
-            f"{settings.upload_pixels} in all: scale it down"
-        )
 
 
 def picture_file(

@@ -199,33 +199,6 @@ def form_key(key: str, values: Mapping[str, str]) -> str:
     return f"{key[:60]}-{hashlib.sha256(rest).hexdigest()[:16]}"
 
 
-def request_again(
-    request: RefinementRequest,
-    scene: SceneGraph,
-    *,
-    seed: int | None = None,
-    profile: str | None = None,
-) -> RefinementRequest:
-    """Return the request for a new run like an earlier one whose ``request`` was taken in.
-
-    ``scene`` is what that one draws after its edits. With another ``profile``, models and their
-    options are those of that profile. A run that an agent directed is drawn by its profile's
-    strategy.
-    """
-    update: dict[str, Any] = {"scene": scene, "director": None, "idempotency_key": None}
-    if scene != request.scene:
-        update |= {"sentence": None, "unread": (), "awaits_reading": False}
-    if request.strategy == AGENT:
-        update["strategy"] = None
-    if seed is not None:
-        update["seed"] = seed
-    if profile is not None and profile != request.profile:
-        own = [name for name, _ in request.for_profile()]
-        own += ["judges", "report_judges", "width", "height", "start", "mask"]
-        update |= {**dict.fromkeys(own), "self_report": False, "profile": profile}
-    return request.model_copy(update=update)
-
-
 def profile_of(
     request: RefinementRequest, settings: Settings, allowed: tuple[str, ...] = ()
 ) -> Profile:

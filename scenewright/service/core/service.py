@@ -17,13 +17,12 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 from sqlalchemy import and_, func, or_, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from scenewright.agents.parsers.unread import CaptionError
 from scenewright.config.options import SentenceReader
@@ -43,7 +42,7 @@ from scenewright.runs.folder import EVENTS, RunError, RunFolder
 from scenewright.runs.known_words import drawn_as_known
 from scenewright.runs.reading import ReadingError, ReadScene, read_words
 from scenewright.runs.result import RunResult, load_run
-from scenewright.runs.scoring import Score, score
+from scenewright.runs.scoring import score
 from scenewright.service.core.artifacts.base import LocalArtifacts
 from scenewright.service.core.database import RUNS
 from scenewright.service.core.errors import (
@@ -54,9 +53,9 @@ from scenewright.service.core.errors import (
     Unavailable,
     Unprocessable,
 )
-from scenewright.service.core.event_broadcast import BroadcastEvent, read_lines
+from scenewright.service.core.event_broadcast import BroadcastEvent, count_lines
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.keys import KeyStore, SessionStore
+from scenewright.service.core.keys import KeyStore
 from scenewright.service.core.parts import ServiceParts
 from scenewright.service.core.requests import (
     AGENT,
@@ -95,7 +94,6 @@ class Service(ServiceParts):
         """Take what :class:`ServiceParts` takes."""
         super().__init__(*given, **named)
         self.keys = KeyStore(self.engine)
-        self.sessions = SessionStore(self.engine, self.keys)
         self.worker_thread = WorkerThread()
         self.worker = Worker(self)
         self._scoring = asyncio.Semaphore(self.settings.scoring)
@@ -156,9 +154,7 @@ class Service(ServiceParts):
             body=body,
             status="paused" if agent else "queued",
         )
-        self.observing.submitted(run.id)
-        await self.jobs.waits(run.id)
-        return run, new
+        return await self._waits(run), new
 
     async def covered(self, request: RefinementRequest, *, taken: bool = False) -> Coverage:
         """Return how much of a request's scene its models know.
@@ -245,8 +241,11 @@ class Service(ServiceParts):
         folder = await self.artifacts.log(run.id)
 
         def read() -> RunResult | None:
+            log = folder / EVENTS
+            if not log.is_file() or not log.stat().st_size:
+                return None
             with reading(run.id):
-                return load_run(folder) if _begun(folder / EVENTS) else None
+                return load_run(folder)
 
         return await asyncio.to_thread(read)
 
@@ -278,8 +277,7 @@ class Service(ServiceParts):
     async def stored_events(self, run: Run) -> int:
         """Return how many events the log of a run has."""
         path = await self.artifacts.log(run.id) / EVENTS
-        place, _ = await asyncio.to_thread(read_lines, path, None, 2**62)
-        return 0 if place is None else place[0]
+        return await asyncio.to_thread(count_lines, path)
 
     async def finished(self, identity: Identity, run: Run) -> Run:
         """Return the run once it stands still; other doors wait for their pictures with it."""
@@ -304,38 +302,21 @@ class Service(ServiceParts):
     async def resume(self, identity: Identity, run: str) -> Run:
         """Go on with a paused, failed or cancelled run."""
         self.storage.check_available()
-        found = await self.store.requeue(run, identity.tenant, None)
-        self.observing.submitted(run)
-        await self.jobs.waits(run)
-        return found
+        return await self._waits(await self.store.requeue(run, identity.tenant, None))
 
     async def edit(self, identity: Identity, run: str, given: EditRequest) -> Run:
         """Go on with a paused or ended run as a person has corrected it."""
         self.storage.check_available()
         found = await self.store.get(run, identity.tenant)
-        edit = await self._edit_of(found, given)
-        if found.status in ("paused", "finished"):
-            folder = await self.artifacts.log(run)
-            await asyncio.to_thread(self._check_edit, found, edit, folder)
-        sent = given.model_dump_json(exclude={"idempotency_key"}).encode()
-        digest = hashlib.sha256(sent).hexdigest() if given.idempotency_key is not None else ""
-        changed = await self.store.requeue(
-            run, identity.tenant, edit.model_dump(mode="json"), digest=digest
-        )
-        self.observing.submitted(run)
-        await self.jobs.waits(run)
-        return changed
-
-    async def _edit_of(self, run: Run, given: EditRequest) -> Edit:
         scene = given.scene
         if given.add is not None:
             if scene is None:
-                result = await self.result(run)
-                known = RefinementRequest.model_validate(run.request).scene
+                result = await self.result(found)
+                known = RefinementRequest.model_validate(found.request).scene
                 scene = result.scene if result is not None else known
             assert scene is not None
             scene = merge_scenes(scene, triplets(given.add))
-        return Edit(
+        edit = Edit(
             key=given.idempotency_key or secrets.token_hex(8),
             base=given.base,
             missing=given.missing,
@@ -344,6 +325,21 @@ class Service(ServiceParts):
             rounds=given.rounds,
             note=given.note,
         )
+        if found.status in ("paused", "finished"):
+            folder = await self.artifacts.log(run)
+            await asyncio.to_thread(self._check_edit, found, edit, folder)
+        sent = given.model_dump_json(exclude={"idempotency_key"}).encode()
+        digest = hashlib.sha256(sent).hexdigest() if given.idempotency_key is not None else ""
+        told = edit.model_dump(mode="json")
+        return await self._waits(
+            await self.store.requeue(run, identity.tenant, told, digest=digest)
+        )
+
+    async def _waits(self, run: Run) -> Run:
+        """Have a worker take up ``run``, which is in line."""
+        self.observing.submitted(run.id)
+        await self.jobs.waits(run.id)
+        return run
 
     def _check_edit(self, run: Run, edit: Edit, folder: Path) -> None:
         """``Unprocessable`` for an edit that does not fit the run as it stands."""
@@ -403,7 +399,17 @@ class Service(ServiceParts):
         judging = sum(answer.usd for said in found.answers for answer in said.answers)
         if judging:
             await self.store.charge(identity.tenant, identity.key_id, judging)
-        return _scored(found)
+        missing = missing_graph(found.scene, found.facts, found.loop.verdicts)
+        best = found.report if found.report is not None else found.loop
+        return ScoreResponse.model_validate(
+            dict(found)
+            | {
+                "sgscore": best.sgscore,
+                "missing": missing if missing else None,
+                "warnings": (*found.scene.warnings, *found.warnings),
+                "usd": found.usd,
+            }
+        )
 
     async def read(
         self, identity: Identity, given: SceneInput, profile: Profile, reader: SentenceReader | None
@@ -493,27 +499,6 @@ def merge_scenes(scene: SceneGraph, more: SceneGraph) -> SceneGraph:
     )
 
 
-def _scored(found: Score) -> ScoreResponse:
-    missing = missing_graph(found.scene, found.facts, found.loop.verdicts)
-    best = found.report if found.report is not None else found.loop
-    return ScoreResponse.model_validate(
-        dict(found)
-        | {
-            "sgscore": best.sgscore,
-            "missing": missing if missing else None,
-            "warnings": (*found.scene.warnings, *found.warnings),
-            "usd": found.usd,
-        }
-    )
-
-
-def _begun(path: Path) -> bool:
-    try:
-        return path.stat().st_size > 0
-    except OSError:
-        return False
-
-
 _AT_WORK = ("queued", "running")
 
 
@@ -526,46 +511,30 @@ async def remove(service: Service, identity: Identity, run: str) -> None:
     found = await service.store.get(run, identity.tenant)
     # One writer at a time: while the folder goes, nobody puts the run back in line.
     async with service.engine.begin() as connection:
-        status = (
-            await connection.execute(
-                select(RUNS.c.status).where(RUNS.c.id == run).with_for_update()
-            )
-        ).scalar_one_or_none()
+        status = await connection.scalar(
+            select(RUNS.c.status).where(RUNS.c.id == run).with_for_update()
+        )
         if status in _AT_WORK:
             raise Conflict(f"the run is {status}: cancel it first, then take it away")
-        await _forget_checkpoints(service, run)
+        folder = RunFolder(service.folder(run))
+        if service.checkpoints is not None:
+            # They are beside the rows; those of a run folder go with it.
+            begun = False
+            with suppress(RunError):
+                begun = folder.manifest() is not None
+            if begun:
+                async with service.checkpoints(folder, lambda: 0) as saver:
+                    await saver.adelete_thread(saver.thread)
         await service.artifacts.remove(run)
-        for digest in await _only_for(connection, found):
-            await asyncio.to_thread(service.uploads.forget, found.tenant, digest)
-        await connection.execute(RUNS.delete().where(RUNS.c.id == run))
-
-
-async def _forget_checkpoints(service: Service, run: str) -> None:
-    """Place of uploads beside the rows; those of a run folder go with it."""
-    folder = RunFolder(service.folder(run))
-    if service.checkpoints is None:
-        return
-    try:
-        if folder.manifest() is None:
-            return
-    except RunError:
-        return
-    async with service.checkpoints(folder, lambda: 0) as saver:
-        await saver.adelete_thread(saver.thread)
-
-
-async def _only_for(connection: AsyncConnection, run: Run) -> list[str]:
-    """Return the sent pictures that no other run of the tenant begins with."""
-    given = {run.request.get("start"), run.request.get("mask")} - {None}
-    alone = []
-    for digest in sorted(map(str, given)):
         asked = RUNS.c.request
-        others = and_(
-            RUNS.c.tenant == run.tenant,
-            RUNS.c.id != run.id,
-            or_(asked["start"].as_string() == digest, asked["mask"].as_string() == digest),
-        )
-        counted = await connection.execute(select(func.count()).where(others))
-        if not counted.scalar_one():
-            alone.append(digest)
-    return alone
+        sent = {found.request.get("start"), found.request.get("mask")} - {None}
+        for digest in sorted(map(str, sent)):
+            # Another run of the tenant may begin with the picture.
+            others = and_(
+                RUNS.c.tenant == found.tenant,
+                RUNS.c.id != run,
+                or_(asked["start"].as_string() == digest, asked["mask"].as_string() == digest),
+            )
+            if not await connection.scalar(select(func.count()).where(others)):
+                await asyncio.to_thread(service.uploads.forget, found.tenant, digest)
+        await connection.execute(RUNS.delete().where(RUNS.c.id == run))

@@ -43,7 +43,7 @@ from scenewright.runs.report.words import differ, outcome_line
 from scenewright.runs.result import RunResult, load_run, result_of
 from scenewright.service.core.artifacts.base import Working
 from scenewright.service.core.errors import NotFound, ServiceError
-from scenewright.service.core.event_broadcast import BroadcastEvent, read_lines
+from scenewright.service.core.event_broadcast import BroadcastEvent, count_lines, read_lines
 from scenewright.service.core.jobs.base import set_within
 from scenewright.service.core.observing.observers import Observability, RunObserver
 from scenewright.service.core.parts import Models, ServiceParts
@@ -136,10 +136,7 @@ class Driver:
     ) -> DriveResult:
         # A server that was killed leaves the partial image of a picture that is begun anew.
         await asyncio.to_thread(self._show_partial, run.id, None)
-        known = (await asyncio.to_thread(read_lines, self._parts.folder(run.id) / EVENTS, None, 0))[
-            0
-        ]
-        told = known[0] if known is not None else 0
+        told = await asyncio.to_thread(count_lines, self._parts.folder(run.id) / EVENTS)
         events: list[Event] = []
         try:
             plan = await asyncio.to_thread(self._plan, run, control)

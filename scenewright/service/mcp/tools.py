@@ -29,7 +29,6 @@ from scenewright.runs.report.render import render_run
 from scenewright.service.api.images import image_bytes
 from scenewright.service.api.scenes import parsed
 from scenewright.service.core.errors import NotFound, Unavailable, Unprocessable
-from scenewright.service.core.event_broadcast import read_lines
 from scenewright.service.core.identity import Identity, require_scope
 from scenewright.service.core.pictures import decoded
 from scenewright.service.core.schemas import (
@@ -122,9 +121,7 @@ async def watch(
         return
     rounds = float(run.request.get("rounds") or 1)
     at, text = 0.0, "waiting"
-    path = await service.artifacts.log(run.id) / EVENTS
-    known = (await asyncio.to_thread(read_lines, path, None, 0))[0]
-    after = (known[0] if known is not None else 0) - 1
+    after = await service.stored_events(run) - 1
     try:
         async with asyncio.timeout(seconds):
             async with aclosing(service.follow(identity, run, after)) as events:

@@ -38,6 +38,13 @@ from scenewright.service.compat.automatic1111.ignored import header_of, ignored_
 from scenewright.service.compat.automatic1111.infotexts import info_of
 from scenewright.service.core.errors import NotFound
 
+_CUDA = {
+    "active": "active_bytes",
+    "allocated": "allocated_bytes",
+    "reserved": "reserved_bytes",
+    "inactive": "inactive_split_bytes",
+}
+"""Names of torch's counts by those of the reply."""
 _STATM, _MEMINFO = Path("/proc/self/statm"), Path("/proc/meminfo")
 
 
@@ -62,45 +69,27 @@ class Memory(BaseModel):
 
 def memory_here() -> Memory:
     """Return the memory of this process; its models may also run in others."""
-    return Memory(ram=_ram(), cuda=_cuda())
-
-
-def _ram() -> dict[str, int | str]:
     try:
         page = os.sysconf("SC_PAGE_SIZE")
         used = int(_STATM.read_text().split()[1]) * page
         known = dict(line.split(":", 1) for line in _MEMINFO.read_text().splitlines())
         free = int(known["MemAvailable"].split()[0]) * 1024
-        return {"free": free, "used": used, "total": os.sysconf("SC_PHYS_PAGES") * page}
+        whole = os.sysconf("SC_PHYS_PAGES") * page
+        ram: dict[str, int | str] = {"free": free, "used": used, "total": whole}
     except (OSError, ValueError, KeyError, IndexError):
-        return {"error": "this system does not tell"}
-
-
-def _cuda() -> dict[str, Any]:
+        ram = {"error": "this system does not tell"}
     # Without torch no model of this process is on a device, and importing it takes seconds.
     torch: Any = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
-        return {"error": "unavailable"}
+        return Memory(ram=ram, cuda={"error": "unavailable"})
     free, total = torch.cuda.mem_get_info()
     stats = torch.cuda.memory_stats()
-
-    def part(name: str) -> dict[str, int]:
-        return {
-            "current": int(stats.get(f"{name}.all.current", 0)),
-            "peak": int(stats.get(f"{name}.all.peak", 0)),
-        }
-
-    return {
-        "system": {"free": free, "used": total - free, "total": total},
-        "active": part("active_bytes"),
-        "allocated": part("allocated_bytes"),
-        "reserved": part("reserved_bytes"),
-        "inactive": part("inactive_split_bytes"),
-        "events": {
-            "retries": int(stats.get("num_alloc_retries", 0)),
-            "oom": int(stats.get("num_ooms", 0)),
-        },
-    }
+    cuda: dict[str, Any] = {"system": {"free": free, "used": total - free, "total": total}}
+    for name, kind in _CUDA.items():
+        cuda[name] = {part: int(stats.get(f"{kind}.all.{part}", 0)) for part in ("current", "peak")}
+    counts = {"retries": "num_alloc_retries", "oom": "num_ooms"}
+    cuda["events"] = {name: int(stats.get(count, 0)) for name, count in counts.items()}
+    return Memory(ram=ram, cuda=cuda)
 
 
 @router.post("/txt2img", response_model=TextToImageReply)

@@ -30,7 +30,7 @@ _HOPELESS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 _VERSION = ("size", "ETag", "etag", "LastModified", "mtime", "created")
-"""What file systems tell of a file that changes when its bytes do."""
+"""Facts about a file that change when its bytes do, by the names of file systems."""
 
 
 class StoreAway(RunInterrupted):

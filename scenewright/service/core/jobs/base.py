@@ -19,11 +19,6 @@ Note = Callable[[BaseException], bool]
 """Notes what an error says of the storage; whether the log has it by that."""
 
 
-def no_note(error: BaseException) -> bool:
-    """Note nothing."""
-    return False
-
-
 async def set_within(event: asyncio.Event, seconds: float) -> bool:
     """Wait until ``event`` is set, or for so many seconds; whether it is set."""
     with suppress(TimeoutError):

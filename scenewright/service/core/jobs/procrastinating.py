@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from scenewright.providers.connection_worker import driver_url
 from scenewright.service.core.database import READING, SCHEMA
-from scenewright.service.core.jobs.base import JobError, Note, Taker, no_note, set_within
+from scenewright.service.core.jobs.base import JobError, Note, Taker, set_within
 from scenewright.service.core.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class ProcrastinateJobs:
     """Brings runs as jobs of Procrastinate; see :func:`procrastinate_jobs`."""
 
     def __init__(
-        self, app: procrastinate.App, engine: AsyncEngine, lease: float, note: Note = no_note
+        self, app: procrastinate.App, engine: AsyncEngine, lease: float, note: Note
     ) -> None:
         """Bring runs as jobs of ``app``, which is open.
 
@@ -190,7 +190,7 @@ class ProcrastinateJobs:
 
 @asynccontextmanager
 async def procrastinate_jobs(
-    settings: ServiceSettings, engine: AsyncEngine, note: Note = no_note
+    settings: ServiceSettings, engine: AsyncEngine, note: Note
 ) -> AsyncIterator[ProcrastinateJobs]:
     """Return the jobs in the database of ``settings``, whose tables are there.
 
