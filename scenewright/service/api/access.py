@@ -64,7 +64,6 @@ _DRAIN_BYTES = 64 * 2**20
 _DRAIN_SECONDS = 5.0
 _DRAIN_IDLE_SECONDS = 0.5
 
-
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _PORTS = {"http": 80, "https": 443}
 log = logging.getLogger(__name__)

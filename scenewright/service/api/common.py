@@ -184,9 +184,12 @@ class LargeBodyRoute(HeadRoute):
             return handle
 
         async def answer(request: Request) -> Response:
-            if not _is_json(request):
-                return await handle(request)
-            body = await request.body()
+            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            body = b""
+            if kind == "application/json" or (
+                kind.startswith("application/") and kind.endswith("+json")
+            ):
+                body = await request.body()
             if len(body) <= LARGE_BODY:
                 return await handle(request)
 
@@ -226,34 +229,24 @@ class _ReadRequest(Request):
         return self._value
 
 
-def _is_json(request: Request) -> bool:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind == "application/json" or (
-        kind.startswith("application/") and kind.endswith("+json")
-    )
-
-
 def complete(app: FastAPI) -> None:
     """Have ``app`` describe its errors as what they are, and its keys."""
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            app.openapi_schema = _completed(described())
-        return app.openapi_schema
+        if app.openapi_schema is not None:
+            return app.openapi_schema
+        schema = app.openapi_schema = described()
+        schema.setdefault("components", {})["securitySchemes"] = _SECURITY
+        # One of them, or none: whether a key is demanded is the service's setting.
+        schema["security"] = [*({name: []} for name in _SECURITY), {}]
+        for path, methods in schema["paths"].items():
+            for operation in methods.values():
+                if path in _OPEN:
+                    operation["security"] = []
+                content = operation["responses"].get("default", {}).get("content", {})
+                if "Problem" in str(content.get("application/json")):
+                    content[PROBLEM] = content.pop("application/json")
+        return schema
 
     app.openapi = openapi  # type: ignore[method-assign]
-
-
-def _completed(schema: dict[str, Any]) -> dict[str, Any]:
-    schema.setdefault("components", {})["securitySchemes"] = _SECURITY
-    # One of them, or none: whether a key is demanded is the service's setting.
-    schema["security"] = [*({name: []} for name in _SECURITY), {}]
-    for path, methods in schema["paths"].items():
-        for operation in methods.values():
-            if path in _OPEN:
-                operation["security"] = []
-            content = operation["responses"].get("default", {}).get("content", {})
-            if "Problem" in str(content.get("application/json")):
-                content[PROBLEM] = content.pop("application/json")
-    return schema

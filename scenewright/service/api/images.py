@@ -39,11 +39,7 @@ def _replies(kind: str, what: str) -> dict[int | str, dict[str, Any]]:
     responses=_replies("image/png", "The image."),
 )
 async def whole(
-    run_id: RunId,
-    image: Hash,
-    service: Core,
-    identity: Reader,
-    known: _Known = None,
+    run_id: RunId, image: Hash, service: Core, identity: Reader, known: _Known = None
 ) -> Response:
     """Return an image of the run as PNG."""
     place = await service.image(identity, run_id, image)
@@ -58,11 +54,7 @@ async def whole(
     responses=_replies("image/webp", "The preview."),
 )
 async def preview(
-    run_id: RunId,
-    image: Hash,
-    service: Core,
-    identity: Reader,
-    known: _Known = None,
+    run_id: RunId, image: Hash, service: Core, identity: Reader, known: _Known = None
 ) -> Response:
     """Return the image as WebP of at most 256 pixels a side."""
     place = await service.image(identity, run_id, image)

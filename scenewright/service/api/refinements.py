@@ -182,12 +182,7 @@ async def resume(run_id: RunId, service: Core, identity: Refiner) -> Response:
 
 
 @router.post("/{run_id}/edits", summary="Correct a run", status_code=202, response_model=Refinement)
-async def edit(
-    run_id: RunId,
-    given: EditRequest,
-    service: Core,
-    identity: Refiner,
-) -> Response:
+async def edit(run_id: RunId, given: EditRequest, service: Core, identity: Refiner) -> Response:
     """Correct a paused or ended run; it goes on from there."""
     return await _shown(service, await service.edit(identity, run_id, given))
 

@@ -89,9 +89,7 @@ def _given(scene: str | None, triplets: str | None, text: str | None) -> SceneIn
 
 @router.post("/parse", tags=["scenes"], summary="Read a scene", response_model=ParseResponse)
 async def parse(
-    asked: ParseRequest,
-    service: Core,
-    identity: Annotated[Identity, Depends(allow("parse"))],
+    asked: ParseRequest, service: Core, identity: Annotated[Identity, Depends(allow("parse"))]
 ) -> Response:
     """Read a scene: a graph is checked, triplets and sentences become one.
 

@@ -47,7 +47,6 @@ from scenewright.service.core.settings import ServiceSettings
 
 _GROUP_AND_OTHERS = 0o077
 
-
 EDITS = "digests"
 """Key of :attr:`Run.edits` in a row: in its edit."""
 log = logging.getLogger(__name__)

@@ -16,11 +16,7 @@ class ServiceError(ScenewrightError):
     status = 400
 
     def __init__(
-        self,
-        detail: str,
-        *,
-        retry_after: float | None = None,
-        unread: Sequence[Passage] = (),
+        self, detail: str, *, retry_after: float | None = None, unread: Sequence[Passage] = ()
     ) -> None:
         """``retry_after``: seconds after which the same request may succeed.
 

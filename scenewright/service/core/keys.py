@@ -32,7 +32,6 @@ _SHAPE = re.compile(r"sw_([0-9a-f]{16})_[0-9a-f]{48}")
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,79}")
 _MOST_KNOWN = 4096
 
-
 LASTS_SECONDS = 7 * 86_400.0
 """Time that a browser stays signed in."""
 _TOKEN = re.compile(r"[0-9a-f]{64}")

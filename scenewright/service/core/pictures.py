@@ -23,7 +23,6 @@ _DECODING = 2
 """Pictures that are decoded at once: each may take some hundred MiB for a moment."""
 _DECODERS = ThreadPoolExecutor(_DECODING, thread_name_prefix="uploads")
 
-
 FileFormat = Literal["png", "jpeg", "webp"]
 """Form in which pictures are sent."""
 

@@ -27,12 +27,7 @@ from scenewright.config.profiles import (
     Profile,
     SettingsError,
 )
-from scenewright.config.settings import (
-    Settings,
-    find_profile,
-    load_profiles,
-    profile_with,
-)
+from scenewright.config.settings import Settings, find_profile, load_profiles, profile_with
 from scenewright.core.formats import FormatError, loads_scene
 from scenewright.core.intent import Intent
 from scenewright.core.ports import MAX_PROMPT
@@ -55,7 +50,6 @@ MAX_TITLE = 300
 PARTIAL_IMAGES = 2
 """Pictures that a model on this machine shows of each drawing while it is drawn, where its profile
 does not say how many."""
-
 
 AGENT = "agent"
 """Strategy of a run that an agent outside directs through the tools of MCP. It stands in the row
@@ -332,11 +326,7 @@ def lacking_words(profile: str, lost: Sequence[str]) -> str:
 
 
 def check_prompt(
-    scene: SceneGraph,
-    seed: int,
-    profile: Profile,
-    settings: Settings,
-    replaced: Mapping[str, Any],
+    scene: SceneGraph, seed: int, profile: Profile, settings: Settings, replaced: Mapping[str, Any]
 ) -> None:
     """Raise ``Unprocessable`` if rules put ``scene`` into a longer prompt than any model takes.
 

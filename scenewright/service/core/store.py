@@ -41,8 +41,10 @@ from scenewright.service.core.schemas import (
 )
 
 MAX_LISTED = 200
+FREE: tuple[Status, ...] = ("paused", "queued", "failed")
+"""Statuses in which a run that an agent directs waits for its next tool: ``queued`` is on its way
+to ``paused``."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
-
 
 log = logging.getLogger(__name__)
 
@@ -207,12 +209,14 @@ class RunStore:
             )
             return {str(status): int(count) for status, count in rows}
 
-    async def claim(self, owner: str, lease: float, run: str | None = None) -> Run | None:
+    async def claim(
+        self, owner: str, lease: float, run: str | None = None, *, agent: bool = False
+    ) -> Run | None:
         """Return the oldest waiting run (or ``run``), now ``owner``'s for ``lease`` seconds.
 
-        None if none waits.
+        None if none waits. ``agent``: it is opened for its director, which counts as no attempt.
         """
-        waiting = select(RUNS.c.id).where(RUNS.c.status == "queued")
+        waiting = select(RUNS.c.id).where(RUNS.c.status.in_(FREE if agent else ("queued",)))
         if run is None:
             waiting = waiting.order_by(RUNS.c.queued, RUNS.c.id).limit(1)
         else:
@@ -223,9 +227,10 @@ class RunStore:
             found = (await connection.execute(waiting)).scalar_one_or_none()
             if found is None:
                 return None
+            own = {"wants": ""} if agent else {"attempts": RUNS.c.attempts + 1}
             await self._change(
                 connection, found, status="running", owner=owner, lease=self._clock() + lease,
-                attempts=RUNS.c.attempts + 1, error=None, ended=None,
+                error=None, ended=None, **own,
             )  # fmt: skip
             return await self._get(connection, found, None)
 

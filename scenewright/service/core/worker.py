@@ -41,7 +41,7 @@ from scenewright.runs.plan import RunPlan, plan_again, plan_run
 from scenewright.runs.record import record_of
 from scenewright.runs.report.words import differ, outcome_line
 from scenewright.runs.result import RunResult, load_run, result_of
-from scenewright.service.core.artifacts.base import Working
+from scenewright.service.core.artifacts.base import Push
 from scenewright.service.core.errors import NotFound, ServiceError
 from scenewright.service.core.event_broadcast import BroadcastEvent, count_lines, read_lines
 from scenewright.service.core.jobs.base import set_within
@@ -53,7 +53,6 @@ from scenewright.service.core.storage import problem_of
 from scenewright.service.core.store import Run, save_run_progress
 
 log = logging.getLogger(__name__)
-
 
 MOST_TRIES = 20
 """Number of claims of a run without progress before it is given up."""
@@ -117,8 +116,8 @@ class Driver:
                     done = await self._stand_by(run)
                 else:
                     owned = functools.partial(self._owned, run)
-                    async with parts.artifacts.working(run.id, owned) as working:
-                        done = await self._stepped(run, control, watch, working)
+                    async with parts.artifacts.working(run.id, owned) as push:
+                        done = await self._stepped(run, control, watch, push)
             except asyncio.CancelledError:
                 watch.status = "cancelled" if control.cancel else "queued"
                 raise
@@ -132,27 +131,28 @@ class Driver:
             return done
 
     async def _stepped(
-        self, run: Run, control: RunControl, watch: RunObserver, working: Working
+        self, run: Run, control: RunControl, watch: RunObserver, push: Push
     ) -> DriveResult:
+        parts, folder = self._parts, self._parts.folder(run.id)
+
+        def summary() -> dict[str, Any]:
+            found = result_of(record_of(events, folder))
+            return summary_of(found).model_dump(mode="json")
+
         # A server that was killed leaves the partial image of a picture that is begun anew.
         await asyncio.to_thread(self._show_partial, run.id, None)
-        told = await asyncio.to_thread(count_lines, self._parts.folder(run.id) / EVENTS)
+        told = await asyncio.to_thread(count_lines, folder / EVENTS)
         events: list[Event] = []
         try:
             plan = await asyncio.to_thread(self._plan, run, control)
             async with (
                 aclosing(stream_plan(plan)) as stream,
-                save_run_progress(
-                    self._parts.store,
-                    run,
-                    lambda: self._summary(run, events),
-                    self._parts.storage.note,
-                ) as further,
+                save_run_progress(parts.store, run, summary, parts.storage.note) as further,
             ):
                 async for event in stream:
                     if isinstance(event, STREAMED):
                         line = event.model_dump_json()
-                        self._parts.broadcaster.tell(run.id, BroadcastEvent(event.type, line))
+                        parts.broadcaster.tell(run.id, BroadcastEvent(event.type, line))
                         if isinstance(event, PartialImage):
                             await asyncio.to_thread(self._show_partial, run.id, line)
                         continue
@@ -161,19 +161,18 @@ class Driver:
                     number = len(events)
                     events.append(event)
                     # Nobody hears what would be lost with this machine.
-                    await working.push()
+                    await push()
                     line = event.model_dump_json()
-                    self._parts.broadcaster.tell(run.id, BroadcastEvent(event.type, line, number))
+                    parts.broadcaster.tell(run.id, BroadcastEvent(event.type, line, number))
                     if number >= told:
                         watch.event(event)
                     if number >= told and isinstance(event, Generated | Judged | Finished):
                         further()
         except EditError as error:
             # What was asked cannot be done; the run itself stands where it stood.
-            result = await asyncio.to_thread(load_run, self._parts.folder(run.id))
-            return DriveResult(
-                "paused" if result.paused else "finished", self._parts.disclosure.text(error)
-            )
+            result = await asyncio.to_thread(load_run, folder)
+            status: Status = "paused" if result.paused else "finished"
+            return DriveResult(status, parts.disclosure.text(error))
         except ModelsChangedError as error:
             # The command line's remedies, a folder and an option, are not a client's.
             raise ServiceError(
@@ -183,15 +182,15 @@ class Driver:
         finally:
             self._show_partial(run.id, None)
             with suppress(OSError):
-                (self._parts.folder(run.id) / WATCHED).unlink(missing_ok=True)
+                (folder / WATCHED).unlink(missing_ok=True)
         last = events[-1] if events else None
         # A server that was killed just after an event has not kept what that changed.
-        summary = await asyncio.to_thread(self._summary, run, events) if events else None
+        kept = await asyncio.to_thread(summary) if events else None
         if isinstance(last, Paused):
-            return DriveResult("paused", summary=summary)
+            return DriveResult("paused", summary=kept)
         if isinstance(last, Finished):
-            return DriveResult("finished", summary=summary)
-        return DriveResult("queued", summary=summary, tried=False)
+            return DriveResult("finished", summary=kept)
+        return DriveResult("queued", summary=kept, tried=False)
 
     def _show_partial(self, run: str, line: str | None) -> None:
         """Keep the newest partial image where the pages of other processes find it."""
@@ -257,11 +256,6 @@ class Driver:
             plan,
             drain=lambda: control.drain,
             watched=lambda: self._parts.broadcaster.watched(run.id, folder),
-        )
-
-    def _summary(self, run: Run, events: list[Event]) -> dict[str, Any]:
-        return summary_of(result_of(record_of(events, self._parts.folder(run.id)))).model_dump(
-            mode="json"
         )
 
 
@@ -442,11 +436,7 @@ class Worker:
                 done = await self._driven(run, control)
                 work.driving = False
             kept = await self._store.end(
-                run,
-                done.status,
-                error=done.error,
-                summary=done.summary,
-                tried=done.tried,
+                run, done.status, error=done.error, summary=done.summary, tried=done.tried
             )
             if not kept:
                 log.warning("run %s is no longer driven here", run.id)

@@ -25,7 +25,6 @@ from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackMana
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from sqlalchemy import update
 from sqlalchemy.exc import SQLAlchemyError
 
 from scenewright.config.model_identity import UNKNOWN
@@ -36,7 +35,6 @@ from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Replied, ToolCalled
 from scenewright.graphs.record import LoopRecord
 from scenewright.runs.folder import EVENTS, RunBusy
-from scenewright.service.core.database import RUNS
 from scenewright.service.core.errors import Conflict, Unavailable
 from scenewright.service.core.event_broadcast import BroadcastEvent
 from scenewright.service.core.identity import Identity
@@ -44,7 +42,7 @@ from scenewright.service.core.observing.observers import Observability
 from scenewright.service.core.requests import AGENT
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
-from scenewright.service.core.store import Run, RunStore
+from scenewright.service.core.store import FREE, Run, RunStore
 from scenewright.service.core.worker import Driver, DriveResult, RunControl
 
 log = logging.getLogger(__name__)
@@ -52,8 +50,6 @@ IDLE_SECONDS = 600.0
 """Seconds without a call after which a run is no longer held open."""
 BEAT_SECONDS = 2.0
 """Seconds between two looks at the requests to the open runs."""
-FREE = ("paused", "queued", "failed")
-"""Statuses in which such a run waits for its next tool: ``queued`` is on its way to ``paused``."""
 _PATIENCE = 5.0
 _LOOK = 0.1
 
@@ -151,19 +147,9 @@ async def take(store: RunStore, run: str, tenant: str, owner: str, lease: float)
         if found.status == "cancelled":
             raise Conflict("the run was cancelled: call resume_run first to go on with it")
         if found.status in FREE:
-            now = time.time()
-            statement = (
-                update(RUNS)
-                .where(RUNS.c.id == run, RUNS.c.status.in_(FREE))
-                .values(
-                    status="running", owner=owner, lease=now + lease, error=None, ended=None,
-                    wants="", updated=now,
-                )
-            )  # fmt: skip
-            async with store.engine.begin() as connection:
-                taken = await connection.execute(statement)
-            if taken.rowcount:
-                return await store.get(run, tenant)
+            taken = await store.claim(owner, lease, run, agent=True)
+            if taken is not None:
+                return taken
         # A server that was killed owned it: its lease runs out, or it is seen to be gone.
         if waited >= _PATIENCE:
             raise Conflict(

@@ -28,10 +28,7 @@ _GRAPH = {"type": "object", "description": "A graph as the argument scene."}
 """A scene graph in a reply: what may be in one is said where one is given."""
 _KNOWN = {
     SceneGraph.__name__: _GRAPH,
-    Doubt.__name__: {
-        "type": "object",
-        "description": "text, question, choices (label, sentence).",
-    },
+    Doubt.__name__: {"type": "object", "description": "text, question, choices (label, sentence)."},
 }
 """Parts of replies that are described in short, by the names of their types."""
 _MANY = 3

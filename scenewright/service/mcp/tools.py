@@ -31,11 +31,7 @@ from scenewright.service.api.scenes import parsed
 from scenewright.service.core.errors import NotFound, Unavailable, Unprocessable
 from scenewright.service.core.identity import Identity, require_scope
 from scenewright.service.core.pictures import decoded
-from scenewright.service.core.schemas import (
-    ParseRequest,
-    ParseResponse,
-    RefinementRequest,
-)
+from scenewright.service.core.schemas import ParseRequest, ParseResponse, RefinementRequest
 from scenewright.service.core.service import Service, reading
 from scenewright.service.core.store import Run
 from scenewright.service.mcp.agent_sessions import (
@@ -89,7 +85,6 @@ Report = Callable[[float, float | None, str], Awaitable[None]]
 
 _LEAST = 0.001
 """Least progress between two reports: MCP wants the number to rise."""
-
 
 _DRAWN_NOW = {"reference": "a reference", "draft": "drafts", "proposal": "proposals"}
 """Names of the drawing in a step, by purpose."""
@@ -414,8 +409,7 @@ async def _direct(name: str, call: Call, given: Directed) -> CallToolResult:
         # Who gave up while it was accepted asks again.
         return await _ended_reply(call, run, name, {})
     asked = AgentToolCall(
-        name,
-        given.model_dump(mode="json", exclude=set(Directed.model_fields), exclude_unset=True),
+        name, given.model_dump(mode="json", exclude=set(Directed.model_fields), exclude_unset=True)
     )
     session = await call.sessions.get_or_open(call.identity, run.id)
     watching = asyncio.create_task(

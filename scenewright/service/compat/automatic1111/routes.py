@@ -27,12 +27,7 @@ from scenewright.service.compat.automatic1111.bodies import (
     choose,
     options_of,
 )
-from scenewright.service.compat.automatic1111.drawing import (
-    interrupt,
-    progress_of,
-    skip,
-    submit,
-)
+from scenewright.service.compat.automatic1111.drawing import interrupt, progress_of, skip, submit
 from scenewright.service.compat.automatic1111.errors import WebUIError
 from scenewright.service.compat.automatic1111.ignored import header_of, ignored_options
 from scenewright.service.compat.automatic1111.infotexts import info_of
@@ -46,7 +41,6 @@ _CUDA = {
 }
 """Names of torch's counts by those of the reply."""
 _STATM, _MEMINFO = Path("/proc/self/statm"), Path("/proc/meminfo")
-
 
 router = APIRouter(
     prefix="/sdapi/v1",
@@ -183,9 +177,7 @@ async def models(service: Core, identity: Reader) -> list[Checkpoint]:
     lost = await asyncio.to_thread(obstacles, service)
     return [
         Checkpoint(
-            title=name,
-            model_name=name,
-            filename=f"{profile.backend.kind}:{profile.backend.model}",
+            title=name, model_name=name, filename=f"{profile.backend.kind}:{profile.backend.model}"
         )
         for name, profile in found.items()
         if not lost.get(name)

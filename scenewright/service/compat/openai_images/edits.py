@@ -20,11 +20,7 @@ from starlette.exceptions import HTTPException
 from scenewright.core.images import FORMATS
 from scenewright.service.compat.openai_images.asking import UploadedImage
 from scenewright.service.compat.openai_images.bodies import EditBody
-from scenewright.service.compat.openai_images.errors import (
-    WrongParameter,
-    check_type,
-    wrong_fields,
-)
+from scenewright.service.compat.openai_images.errors import WrongParameter, check_type, wrong_fields
 from scenewright.service.core.errors import ServiceError, Unprocessable
 from scenewright.service.core.pictures import picture_in
 from scenewright.service.core.requests import reading_json
@@ -82,10 +78,7 @@ _PLAIN = {
 }
 SCHEMA = {
     "required": True,
-    "content": {
-        "multipart/form-data": {"schema": _FORM},
-        "application/json": {"schema": _PLAIN},
-    },
+    "content": {"multipart/form-data": {"schema": _FORM}, "application/json": {"schema": _PLAIN}},
 }
 """The body in the OpenAPI description: both forms, with the fields of ``EditBody``."""
 

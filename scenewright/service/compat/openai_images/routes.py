@@ -76,10 +76,7 @@ async def generations(
 
 
 @router.post(
-    "/edits",
-    response_model=ImagesReply,
-    responses=_REPLIES,
-    openapi_extra={"requestBody": SCHEMA},
+    "/edits", response_model=ImagesReply, responses=_REPLIES, openapi_extra={"requestBody": SCHEMA}
 )
 async def edits(
     request: Request,

@@ -107,9 +107,7 @@ class _SteadyObjects:
 Store = TypeVar("Store", bound=_SteadyObjects)
 
 
-def _steady(
-    method: Callable[Concatenate[Store, P], T],
-) -> Callable[Concatenate[Store, P], T]:
+def _steady(method: Callable[Concatenate[Store, P], T]) -> Callable[Concatenate[Store, P], T]:
     """Return ``method`` that is tried again after each of the store's pauses (seconds)."""
 
     @functools.wraps(method)

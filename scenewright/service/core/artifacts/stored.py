@@ -18,13 +18,8 @@ from typing import TypeVar
 
 from scenewright.graphs.errors import RunInterrupted
 from scenewright.runs.folder import EVENTS, IMAGES, MANIFEST
-from scenewright.service.core.artifacts.base import Artifacts, Owned, RunLost, Working
-from scenewright.service.core.artifacts.objects import (
-    Objects,
-    StoreAway,
-    fetch_image,
-    objects_at,
-)
+from scenewright.service.core.artifacts.base import Artifacts, Owned, Push, RunLost
+from scenewright.service.core.artifacts.objects import Objects, StoreAway, fetch_image, objects_at
 from scenewright.service.core.artifacts.store_layout import (
     IMAGE,
     claims_among,
@@ -125,28 +120,41 @@ class StoredArtifacts:
         return folder
 
     @asynccontextmanager
-    async def working(self, run: str, owned: Owned) -> AsyncIterator[Working]:
+    async def working(self, run: str, owned: Owned) -> AsyncIterator[Push]:
         """Open a working copy, brought up to date with the store and stored back at the end."""
         copy = WorkingCopy(self._objects, run, self._runs / run, self._carriers)
-        await self.uncut(copy.take)
-        if not await owned():
-            raise _lost(run)
-        await self.uncut(copy.settle)
-        own = _Own(self, copy, owned)
+
+        async def check() -> None:
+            if not await owned():
+                raise RunLost(f"run {run} is driven by another server now: it goes on there")
+
+        async def push_all() -> None:
+            # Also what the event log does not tell yet.
+            await check()
+            if await self._uncut(copy.push):
+                await self._show(copy)
+
+        async def push() -> None:
+            if await self._uncut(lambda: copy.behind):
+                await push_all()
+
+        await self._uncut(copy.take)
+        await check()
+        await self._uncut(copy.settle)
         self._active[run] = copy
         try:
-            await self.show(copy)
-            yield own
+            await self._show(copy)
+            yield push
         except RunInterrupted:
             raise
         except BaseException:
             try:
-                await own.push(all_of_it=True)
+                await push_all()
             except (RunInterrupted, OSError) as error:
                 log.warning("the end of run %s cannot be brought back: %s", run, error)
             raise
         else:
-            await own.push(all_of_it=True)
+            await push_all()
         finally:
             del self._active[run]
 
@@ -162,7 +170,7 @@ class StoredArtifacts:
 
     async def _read(self, call: Callable[[], T]) -> T:
         try:
-            return await self.uncut(call)
+            return await self._uncut(call)
         except StoreAway as error:
             raise Unavailable(f"{error}; come again soon", retry_after=5) from error
         except OSError as error:
@@ -170,7 +178,7 @@ class StoredArtifacts:
                 f"files of the run cannot be kept below {self._cache}: {error.strerror or error}"
             ) from error
 
-    async def uncut(self, call: Callable[[], T]) -> T:
+    async def _uncut(self, call: Callable[[], T]) -> T:
         """Return the result of ``call`` in a thread, which a cancellation waits for."""
         task = asyncio.get_running_loop().run_in_executor(self._calls, call)
         try:
@@ -181,7 +189,7 @@ class StoredArtifacts:
             task.cancelled() or task.exception()
             raise
 
-    async def show(self, copy: WorkingCopy) -> None:
+    async def _show(self, copy: WorkingCopy) -> None:
         """Put what the store has of a run at work where readers of this process look."""
         reading = self._reading(copy.run)
 
@@ -192,7 +200,7 @@ class StoredArtifacts:
 
         async with reading.alone():
             reading.version = None
-            await self.uncut(place)
+            await self._uncut(place)
 
     def _reading(self, run: str) -> _Reading:
         if run not in self._readings and len(self._readings) >= _MOST_KNOWN:
@@ -240,28 +248,6 @@ class StoredArtifacts:
                 return place
         fetch_image(self._objects, run, digest, place)
         return place
-
-
-class _Own:
-    """A working copy at work."""
-
-    def __init__(self, artifacts: StoredArtifacts, copy: WorkingCopy, owned: Owned) -> None:
-        self._artifacts = artifacts
-        self._copy = copy
-        self._owned = owned
-
-    async def push(self, *, all_of_it: bool = False) -> None:
-        """As the port says; ``all_of_it``: what the event log does not tell yet, too."""
-        if not all_of_it and not await self._artifacts.uncut(lambda: self._copy.behind):
-            return
-        if not await self._owned():
-            raise _lost(self._copy.run)
-        if await self._artifacts.uncut(self._copy.push):
-            await self._artifacts.show(self._copy)
-
-
-def _lost(run: str) -> RunLost:
-    return RunLost(f"run {run} is driven by another server now: it goes on there")
 
 
 @asynccontextmanager

@@ -41,7 +41,6 @@ GAUGES = {
     "event_listeners": "Who follows events of runs.",
 }
 
-
 log = logging.getLogger("scenewright.service.http")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -296,7 +295,17 @@ class ObservabilityMiddleware:
                     request.seconds = time.perf_counter() - started
                     if gone:
                         request.status = _GONE
-                _log_request(request, state, time.perf_counter() - started)
+                about = {
+                    "method": request.method,
+                    "route": request.route,
+                    "status": request.status,
+                    "ms": round((time.perf_counter() - started) * 1000, 1),
+                    "tenant": getattr(state.get("identity"), "tenant", None),
+                }
+                level = logging.DEBUG if request.route in _PROBES else logging.INFO
+                log.log(
+                    level, "%s %s %d", request.method, request.route, request.status, extra=about
+                )
 
 
 def route_of(scope: Mapping[str, Any], root: str = "") -> str:
@@ -308,22 +317,3 @@ def route_of(scope: Mapping[str, Any], root: str = "") -> str:
     found = getattr(scope.get("route"), "path", None)
     mounted = str(scope.get("root_path", "")).removeprefix(root)
     return str(found or mounted or "none")
-
-
-def _log_request(request: Request, state: Mapping[str, Any], seconds: float) -> None:
-    identity = state.get("identity")
-    level = logging.DEBUG if request.route in _PROBES else logging.INFO
-    log.log(
-        level,
-        "%s %s %d",
-        request.method,
-        request.route,
-        request.status,
-        extra={
-            "method": request.method,
-            "route": request.route,
-            "status": request.status,
-            "ms": round(seconds * 1000, 1),
-            "tenant": getattr(identity, "tenant", None),
-        },
-    )
