@@ -53,15 +53,11 @@ class ClauseState(Cursor):
         """The last link whose objects its sources have with them."""
         self._reference: list[Thing] = []
         """Thing of the place before: "to the left of the tree …, to the right of it …"."""
-        self._coordinate: str = ""
-        self._joined = ""
-        self._copula = False
-        self._existential = False
-        self._relative = False
+        self._coordinate = self._joined = ""
+        self._copula = self._existential = self._relative = False
+        self._finite = self._told = False
         self._main: list[Thing] = []
         """The subject that a clause such as "that is red" stands within."""
-        self._finite = False
-        self._told = False
         self._read_to = 0
         self._last_item: Item = END
         """The item that was read last; :data:`END` at the beginning."""

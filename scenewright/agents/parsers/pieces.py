@@ -32,6 +32,7 @@ _BEFORE_SIDE = words("prepositions", "before_sides")
 _NEEDS_ARTICLE = frozenset({"inside", "outside", "foot", "tip", "base"})
 _NO_SIDE = frozenset({"of", "for", "with", "without", "about", "like", "as"})
 PARTS_AND_CLOTHES = lexicon.PARTS | lexicon.THING_PARTS | lexicon.CLOTHES
+_OWNER = re.compile(r"(.+?)['’]s|(.+s)['’]")
 _FULL_FORMS = frozenset({"it's", "there's", "he's", "she's", "that's", "let's"})
 
 
@@ -74,7 +75,7 @@ def joined_pieces(words: Sequence[str], said: dict[str, str]) -> list[Piece]:
             known = "noun"
         else:
             size, known = _phrase_at(lower, at)
-        owner = re.fullmatch(r"(.+?)['’]s|(.+s)['’]", word)
+        owner = None if known else _OWNER.fullmatch(word)
         if known is not None:
             found.append(Piece(spanning(words, at, size, said.get(word, "")), known))
         elif lower[at] in ("'s", "’s", "'", "’") and found and found[-1].known in (None, "noun"):
@@ -164,7 +165,7 @@ def _phrase_at(lower: Sequence[str], at: int) -> tuple[int, Tag | None]:
     for size in range(min(_LONGEST, len(lower) - at), 1, -1):
         phrase = tuple(lower[at : at + size])
         text, last = " ".join(phrase), phrase[-1]
-        follows, then = [*lower[at + size : at + size + 2], ".", "."][:2]
+        follows = lower[at + size] if at + size < len(lower) else "."
         if phrase in lexicon.AUXILIARY_PHRASES:
             parts = parts_of_speech(follows)
             base = verb_base(follows) == follows or ("VERB" in parts and "NOUN" not in parts)
@@ -182,8 +183,9 @@ def _phrase_at(lower: Sequence[str], at: int) -> tuple[int, Tag | None]:
             return size, "and"
         if (
             last == "to"
+            and at + size + 1 < len(lower)
             and rough(follows) in ("noun", "verb", "weak")
-            and is_deed(follows, rough(then))
+            and is_deed(follows, rough(lower[at + size + 1]))
             and singular(follows) == follows
         ):
             # "Swooping down to catch a mouse".

@@ -41,14 +41,8 @@ class ReadSentence:
         self, kind: DoubtKind, start: int, end: int, question: str, *choices: tuple[str, str]
     ) -> Doubt:
         """Return a doubt of a passage with its choices, each a label and a sentence."""
-        return Doubt(
-            kind=kind,
-            start=start,
-            end=end,
-            text=self.text[start:end],
-            question=question,
-            choices=tuple(Choice(label=label, sentence=said.strip()) for label, said in choices),
-        )
+        stripped = [(label, said.strip()) for label, said in choices]
+        return _doubt(self.text, kind, start, end, question, stripped)
 
     def with_(self, start: int, end: int, said: str) -> str:
         """Return the caption with ``said`` in this place."""
@@ -110,20 +104,30 @@ def unsure(
     text: str, start: int, end: int, question: str = "are these words read as they are meant?"
 ) -> Doubt:
     """Return the doubt of a passage that was perhaps not read as it is meant."""
-    choices = [Choice(label="as it stands", sentence=text.strip())]
     without = re.sub(r"\s*([.,;:])", r"\1", f"{text[:start].rstrip()} {text[end:].lstrip()}")
     without = without.strip(" .,;:")
     # "A", "with" and their like do not stand without what follows them.
     open_ended = any(rough(word.lower()) in _OPENING for word in text[:start].split()[-1:])
-    if any(letter.isalpha() for letter in without) and not open_ended:
-        choices.append(Choice(label="without these words", sentence=without))
+    stands = any(letter.isalpha() for letter in without) and not open_ended
+    choices = (("as it stands", text.strip()), ("without these words", without)) if stands else ()
+    return _doubt(text, "reading", start, end, question, choices)
+
+
+def _doubt(
+    text: str,
+    kind: DoubtKind,
+    start: int,
+    end: int,
+    question: str,
+    choices: Sequence[tuple[str, str]],
+) -> Doubt:
     return Doubt(
-        kind="reading",
+        kind=kind,
         start=start,
         end=end,
         text=text[start:end],
         question=question,
-        choices=tuple(choices) if len(choices) > 1 else (),
+        choices=tuple(Choice(label=label, sentence=said) for label, said in choices),
     )
 
 

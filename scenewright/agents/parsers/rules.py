@@ -16,44 +16,17 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from scenewright.agents.parsers import tagging as lexicon
+from scenewright.agents.parsers import unread, wishes
 from scenewright.agents.parsers.clauses import Clause
 from scenewright.agents.parsers.doubts import doubts_of
 from scenewright.agents.parsers.exclusions import blanked, denied_in, excluded_by_options
 from scenewright.agents.parsers.mentions import MOST_INSTANCES, Item
 from scenewright.agents.parsers.phrases import items
 from scenewright.agents.parsers.settling import tag
-from scenewright.agents.parsers.splitting import (
-    Word,
-    options,
-    sentences,
-    without_frames,
-)
+from scenewright.agents.parsers.splitting import Word, options, sentences, without_frames
 from scenewright.agents.parsers.tagging import rough
 from scenewright.agents.parsers.things import Thing, Things
-from scenewright.agents.parsers.unread import (
-    FOREIGN,
-    NAME,
-    NEGATED,
-    OPTION,
-    UNKNOWN,
-    CaptionError,
-    crowded_names,
-    foreign_words,
-    in_order,
-    passages_of,
-    said_of_picture,
-    traces,
-    traces_of,
-    without_trace,
-)
-from scenewright.agents.parsers.wishes import (
-    LEADS,
-    is_aspect,
-    settings_of,
-    wishes_of,
-    without_request,
-    without_style,
-)
+from scenewright.agents.parsers.unread import CaptionError, in_order, passages_of
 from scenewright.core.formats import FormatError, detect_format, loads_scene, text_of_source
 from scenewright.core.formats.base import numbered
 from scenewright.core.intent import Count, Global, Intent, Passage, listed
@@ -111,7 +84,7 @@ def parse_caption(text: str) -> SceneGraph:
     for sentence in beside.sentences:
         tokens = tag(sentence.words, sentence.quotes)
         read.append((sentence.words, items(tokens)))
-        crowded += passages_of(text, sentence.words, crowded_names(tokens), NAME)
+        crowded += passages_of(text, sentence.words, unread.crowded_names(tokens), unread.NAME)
         things.listing = sentence.lists
         Clause(things, read[-1][1]).read()
     if not things.all:
@@ -125,7 +98,7 @@ def parse_caption(text: str) -> SceneGraph:
                 "example --profile openai",
                 beside.foreign,
             )
-        denials = [one for one in beside.unread if one.reason == NEGATED]
+        denials = [one for one in beside.unread if one.reason == unread.NEGATED]
         raise CaptionError(
             "the caption names no object: describe what is to be seen, for example "
             "'a red ball on a wooden table'",
@@ -134,9 +107,9 @@ def parse_caption(text: str) -> SceneGraph:
     intent = beside.intent(scene).model_copy(
         update={"counts": counts, "texts": tuple(things.texts)}
     )
-    unread = in_order([*intent.unread, *crowded, *beside.left(scene, intent, things.understood)])
-    doubts = doubts_of(text, scene, read, unread)
-    return scene.said_as(intent.model_copy(update={"unread": unread, "doubts": doubts}))
+    lost = in_order([*intent.unread, *crowded, *beside.left(scene, intent, things.understood)])
+    doubts = doubts_of(text, scene, read, lost)
+    return scene.said_as(intent.model_copy(update={"unread": lost, "doubts": doubts}))
 
 
 _SHORT = 3
@@ -154,7 +127,11 @@ def _fall_back(things: Things, beside: _Beside) -> None:
     names = [word for word in words if word.lower() not in styled and word.isprintable()]
     kinds = {rough(word.lower()) for word in names}
     named = kinds <= {"noun", "either", "weak", "adjective", "number"}
-    if 0 < len(names) <= _SHORT and named and not all(word.lower() in LEADS for word in names):
+    if (
+        0 < len(names) <= _SHORT
+        and named
+        and not all(word.lower() in wishes.LEADS for word in names)
+    ):
         things.all.append(Thing(" ".join(map(str, names))))
 
 
@@ -166,8 +143,8 @@ def intent_of(text: str, scene: SceneGraph, said: Intent) -> Intent:
     """
     beside = _Beside(text)
     found = beside.intent(scene)
-    unread = in_order([*found.unread, *beside.left(scene, found, traces_of(said))])
-    return found.model_copy(update={"unread": unread})
+    lost = in_order([*found.unread, *beside.left(scene, found, unread.traces_of(said))])
+    return found.model_copy(update={"unread": lost})
 
 
 def is_foreign(text: str) -> bool:
@@ -187,7 +164,9 @@ class _Beside:
         self._excluded = [*denied.excluded, *more]
         closed = [(one.start, one.end) for one in programs]
         closed += [(one.start, one.end) for one in self._excluded]
-        settings = [one for one in settings_of(text) if not any(s <= one[0] < e for s, e in closed)]
+        settings = [
+            one for one in wishes.settings_of(text) if not any(s <= one[0] < e for s, e in closed)
+        ]
         left = blanked(
             text, [*denied.places, *((start, end) for start, end, _ in settings)], denied.gaps
         )
@@ -201,21 +180,21 @@ class _Beside:
         self.unread = [*denied.others, *vague_options]
         """Passages that no scene can hold."""
         for option in programs:
-            if is_aspect(option):
+            if wishes.is_aspect(option):
                 self._wishes.append((option.start, Global(kind="aspect", text=str(option))))
             elif not _NO.match(option):
-                self.unread += passages_of(text, [option], [option], OPTION)
+                self.unread += passages_of(text, [option], [option], unread.OPTION)
         end = 0
         for at, (words, quotes) in enumerate(sentences(left)):
-            other, vague = foreign_words(words), said_of_picture(words)
-            self.foreign += passages_of(text, words, other, FOREIGN)
-            self.unread += passages_of(text, words, vague, NEGATED)
+            other, vague = unread.foreign_words(words), unread.said_of_picture(words)
+            self.foreign += passages_of(text, words, other, unread.FOREIGN)
+            self.unread += passages_of(text, words, vague, unread.NEGATED)
             left_out = set(map(id, [*other, *vague]))
             known = [word for word in words if id(word) not in left_out]
-            known = without_frames(known if self.words else without_request(known))
+            known = without_frames(known if self.words else wishes.without_request(known))
             self.words += known
-            plain = without_style(known, at == 0)
-            self._wishes += wishes_of(text, known, plain)
+            plain = wishes.without_style(known, at == 0)
+            self._wishes += wishes.wishes_of(text, known, plain)
             begin = next((word.start for word in words if isinstance(word, Word)), end)
             self.sentences.append(Sentence(plain, quotes, lists=":" in left[end:begin]))
             end = max((word.end for word in words if isinstance(word, Word)), default=end)
@@ -231,25 +210,25 @@ class _Beside:
         """Yield the passages that exclude something."""
         for one in self._excluded:
             said = self._text[one.start : one.end]
-            yield Passage(start=one.start, end=one.end, text=said, reason=NEGATED)
+            yield Passage(start=one.start, end=one.end, text=said, reason=unread.NEGATED)
 
     def left(
         self, scene: SceneGraph, intent: Intent, understood: Collection[str]
     ) -> Iterator[Passage]:
         """Yield the words that left no trace in ``scene`` or ``intent`` and were not understood."""
-        said = traces(scene) | traces_of(intent) | frozenset(understood)
+        said = unread.traces(scene) | unread.traces_of(intent) | frozenset(understood)
         if intent.texts or any("text" in item.attributes for item in scene.objects):
             said |= lexicon.WRITINGS
         for sentence in self.sentences:
-            lost = without_trace(sentence.words, said, sentence.quotes)
-            yield from passages_of(self._text, sentence.words, lost, UNKNOWN)
+            lost = unread.without_trace(sentence.words, said, sentence.quotes)
+            yield from passages_of(self._text, sentence.words, lost, unread.UNKNOWN)
 
     def intent(self, scene: SceneGraph) -> Intent:
         """Return what is said beside ``scene``, without its numbers."""
-        wishes = (one for _, one in sorted(self._wishes, key=lambda wish: wish[0]))
+        found = (one for _, one in sorted(self._wishes, key=lambda wish: wish[0]))
         return Intent(
             sentence=self._text,
-            globals=tuple(dict.fromkeys(wishes)),
+            globals=tuple(dict.fromkeys(found)),
             exclusions=tuple(one.exclusion(self._text, scene.objects) for one in self._excluded),
             unread=in_order(self.unread),
         )

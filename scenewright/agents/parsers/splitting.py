@@ -14,17 +14,18 @@ from scenewright.core.inflection import WordLists, singular
 LISTS = WordLists.of("scenewright.agents.parsers", "words.toml")
 """The words that captions are read with."""
 FRAME_NOUNS = LISTS.words("style", "frame")
-FRAMES = tuple(
-    sorted(
-        {
-            tuple(image if word == "{image}" else word for word in phrase)
-            for phrase in LISTS.phrases("frames", "phrases")
-            for image in FRAME_NOUNS
-        },
-        key=lambda phrase: (-len(phrase), phrase),
-    )
-)
-"""Phrases that frame a description ("in this image we can see"), longest first."""
+_SEEN = frozenset({"see", "observe"})
+_FRAMES: dict[str, list[tuple[str, ...]]] = {}
+"""Phrases that frame a description ("in this image we can see") by first word, longest first."""
+for _frame in sorted(
+    {
+        tuple(image if word == "{image}" else word for word in phrase)
+        for phrase in LISTS.phrases("frames", "phrases")
+        for image in FRAME_NOUNS
+    },
+    key=lambda phrase: (-len(phrase), phrase),
+):
+    _FRAMES.setdefault(_frame[0], []).append(_frame)
 
 
 class Word(str):
@@ -158,7 +159,7 @@ def without_frames(words: Sequence[str]) -> list[str]:
     lower = [word.lower() for word in words]
     at = 0
     while at < len(words):
-        for phrase in FRAMES_BY_FIRST.get(lower[at], ()):
+        for phrase in _FRAMES.get(lower[at], ()):
             of_them = phrase[0] in ("which", "whom") and kept[-1:] == ["of"]
             if tuple(lower[at : at + len(phrase)]) == phrase and not of_them:
                 at += len(phrase)
@@ -177,9 +178,3 @@ def without_frames(words: Sequence[str]) -> list[str]:
             kept.append(words[at])
             at += 1
     return kept
-
-
-_SEEN = frozenset({"see", "observe"})
-FRAMES_BY_FIRST: dict[str, list[tuple[str, ...]]] = {}
-for _phrase in FRAMES:
-    FRAMES_BY_FIRST.setdefault(_phrase[0], []).append(_phrase)

@@ -50,11 +50,7 @@ GROUPS: dict[str, int] = {
     **dict.fromkeys(words("groups", "one"), 1),
 }
 """Word before "of" → least number of what follows."""
-VAGUE: dict[str, int] = {
-    **dict.fromkeys(("several", "many", "various", "numerous", "countless", "multiple"), 3),
-    **dict.fromkeys(("few", "plenty"), 3),
-    "both": 2,
-}
+VAGUE = {word: int(n) for word, n in LISTS.pairs("numbers", "vague").items()}
 """Determiner → least number."""
 FEW = frozenset({"several", "few"})
 """They say a least number; the other vague ones leave it open."""
@@ -65,11 +61,9 @@ AT_LEAST, MORE_THAN, AT_MOST = (
 QUANTIFIERS = AT_LEAST | MORE_THAN | AT_MOST
 OR_SO = frozenset({"or so", "or more", "and more"})
 """They follow a number that is not exact."""
-ORDINALS = {word: str(at) for at, word in enumerate(LISTS.ordered("numbers", "ordinals"), 1)} | {
-    "former": "1",
-    "latter": "last",
-    "last": "last",
-    "remaining": "others",
+ORDINALS = {
+    **{word: str(at) for at, word in enumerate(LISTS.ordered("numbers", "ordinals"), 1)},
+    **LISTS.pairs("numbers", "ranks"),
 }
 WRITINGS = words("nouns", "writings")
 """Nouns for a text, which their bearer has written on it."""

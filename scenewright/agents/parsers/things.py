@@ -13,6 +13,7 @@ from itertools import product
 
 from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.mentions import MOST_INSTANCES, Mention
+from scenewright.agents.parsers.splitting import LISTS
 from scenewright.agents.parsers.tagging import Named, is_person, words
 from scenewright.core.inflection import singular
 from scenewright.core.intent import CountKind
@@ -341,10 +342,7 @@ _RANKS = {
     for part in lexicon.ORDINALS.values()
 }
 """Which of several → its words."""
-_PLACES = {
-    **{"top": "on top", "bottom": "at bottom", "middle": "in middle"},
-    **{"left": "on left", "right": "on right"},
-}
+_PLACES = LISTS.pairs("places", "sides", ",")
 """"The middle book" as a place."""
 _FITS: dict[str, Callable[[Thing], bool]] = {
     "person": lambda thing: is_person(thing.name),

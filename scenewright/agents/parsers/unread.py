@@ -77,6 +77,8 @@ def negations(text: str, sentence: Sequence[str]) -> Iterator[Passage]:
 def said_of_picture(sentence: Sequence[str]) -> list[str]:
     """Return the words of a sentence that deny something of the picture, not of a thing in it."""
     found: list[str] = []
+    if _PICTURE.isdisjoint(word.lower() for word in sentence):
+        return found
     for start, end in _negated(sentence):
         if size := _of_picture(sentence, start):
             found += sentence[start - size : end]
