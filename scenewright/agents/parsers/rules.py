@@ -378,7 +378,8 @@ def _instances(thing: Thing) -> Iterator[tuple[str, dict[str, str]]]:
             said[key] = [*dict.fromkeys((*said.get(key, ()), *values))]
         joined = {key: _clean(" and ".join(values)) for key, values in said.items()}
         attributes = {key: value for key, value in joined.items() if value}
-        yield _clean(member.name) or thing.name, attributes
+        name = "" if member is thing else _clean(member.name)
+        yield name or thing.name, attributes
 
 
 def _clean(text: str) -> str:

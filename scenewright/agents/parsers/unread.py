@@ -258,7 +258,8 @@ def passages_of(
     text: str, sentence: Sequence[str], some: Sequence[str], reason: str
 ) -> Iterator[Passage]:
     """Yield the words ``some`` of a sentence as passages, neighbours together."""
-    for told, run in groupby(sentence, lambda word: any(word is one for one in some)):
+    places = set(map(id, some))
+    for told, run in groupby(sentence, lambda word: id(word) in places):
         if told:
             yield _passage(text, [*run], reason)
 
