@@ -90,6 +90,11 @@ class ServiceParts:
         """Return the profiles that may be asked for, by name."""
         return profiles_of(self.base, self.settings.profiles)
 
+    def default_profile(self) -> str:
+        """Return the profile where none is named: if it is not allowed, the first that is."""
+        known, name = self.profiles(), self.base.profile
+        return name if name in known else next(iter(known), name)
+
     def profile(self, request: RefinementRequest) -> Profile:
         """Return the profile of a request, as :func:`profile_of`."""
         return profile_of(request, self.base, self.settings.profiles)
