@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from scenewright.agents.parsers.links import SAYS, WRITES
+from scenewright.agents.parsers import links
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.mentions import Item, Mention
 from scenewright.agents.parsers.read_sentence import ReadSentence, is_thing
 from scenewright.agents.parsers.splitting import FRAME_NOUNS, Word
-from scenewright.agents.parsers.tagging import NO_RELATION, Token, is_person
+from scenewright.agents.parsers.tagging import Token, is_person
 from scenewright.agents.parsers.word_doubts import WordDoubts
 from scenewright.core.inflection import ing_form, verb_base
 from scenewright.core.intent import Doubt
@@ -86,7 +87,7 @@ class AttachmentDoubts(WordDoubts):
     def place_of(self, at: int, link: Token) -> Iterator[Doubt]:
         """Doubt "a man riding a wave on top of a board" and "a cat, a dog and a cup on a chair"."""
         near, place = self.peek(at - 1), self.peek(at + 1)
-        if link.tag != "preposition" or link.lower in NO_RELATION:
+        if link.tag != "preposition" or link.lower in lexicon.NO_RELATION:
             return
         if not isinstance(near, Mention) or not isinstance(place, Mention) or not place.name:
             return
@@ -178,8 +179,8 @@ class AttachmentDoubts(WordDoubts):
             return
         start, end = after.place[0], self.end_of_clause(at)
         said = self.text[start:end].strip(" .,")
-        told = isinstance(before, Token) and verb_base(before.lower) in SAYS | WRITES
-        if told or verb_base(after.lower) in WRITES:
+        told = isinstance(before, Token) and verb_base(before.lower) in links.SAYS | links.WRITES
+        if told or verb_base(after.lower) in links.WRITES:
             # "Says 'STOP' on a wall", "'STOP' written on it".
             return
         thing = self.called(things[-1])

@@ -25,25 +25,18 @@ from scenewright.core.scene import SceneGraph
 
 RULES_VERSION = 1
 """Raised when the rules classify otherwise."""
-PROMPT_CATEGORIES = (
-    *("PEOPLE", "ARTS", "WORLD KNOWLEDGE", "ILLUSTRATIONS", "ABSTRACT"),
-    *("ANIMALS", "VEHICLES", "OUTDOOR SCENES", "OTHER"),
-)
+_DATA: Mapping[str, Any] = read_data("scenewright.agents.parsers", "prompt_classes.toml")
+PROMPT_CATEGORIES: tuple[str, ...] = tuple(_DATA["categories"])
 """PEOPLE, then the rarer first; ARTS only where no proper noun makes it WORLD KNOWLEDGE."""
-CHALLENGES = (
-    *("WORLD KNOWLEDGE", "ABSTRACT", "LINGUISTIC STRUCTURES"),
-    *("IMAGINATION", "QUANTITY", "COMPLEX", "NONE"),
-)
+CHALLENGES: tuple[str, ...] = tuple(_DATA["challenges"])
 """The rarer first; NONE if nothing about a prompt is hard."""
-EXAMPLES: dict[str, str] = {
-    "IMAGINATION": "A cat is flying.",
-    "QUANTITY": "5 apples are placed on the dining table.",
-    "COMPLEX": "A Renaissance-style oil painting of a deer resting beneath an ancient oak tree.",
-    "LINGUISTIC STRUCTURES": "A t-shirt with 'NERD'",
-    "WORLD KNOWLEDGE": "Eiffel Tower in Paris",
-    "ABSTRACT": "'300'; '101'; 'the golden ratio'; the 'Fibonacci number'",
-}
+EXAMPLES: dict[str, str] = _DATA["examples"]
 """Challenge → an example of Table 6."""
+SCENE_CATEGORIES: dict[str, tuple[str, ...]] = {
+    group: tuple(names) for group, names in _DATA["scenes"].items()
+}
+"""First level → second level, as the paper names them."""
+PEOPLE, OTHERS = SCENE_CATEGORIES
 MANY_WORDS = 8
 """Fewest content words of a COMPLEX prompt, as in the shortest example of Table 6."""
 
@@ -71,18 +64,8 @@ class Classes:
 
 
 @cache
-def _data() -> Mapping[str, Any]:
-    return read_data("scenewright.agents.parsers", "prompt_classes.toml")
-
-
-@cache
 def _words(name: str) -> frozenset[str]:
-    return frozenset(str(_data()[name]).split())
-
-
-def _forms(name: str) -> list[str]:
-    found: list[str] = _data()[name]
-    return found
+    return frozenset(str(_DATA[name]).split())
 
 
 def classify(prompt: str) -> Classes:
@@ -134,12 +117,12 @@ class _Read:
         return next((word for word in self.words if word in wanted), "")
 
     def says(self, name: str) -> bool:
-        return any(form in self.text for form in _forms(name))
+        return any(form in self.text for form in _DATA[name])
 
     def category(self) -> str:
         if self.first("people"):
             return "PEOPLE"
-        art = self.says("art_forms") or (self.first("arts") not in ("", *_words("art_things")))
+        art = self.says("art_forms") or self.first("arts") not in ("", *_words("art_things"))
         if self.proper_noun:
             return "WORLD KNOWLEDGE"
         if art:
@@ -200,46 +183,21 @@ def _proper_noun(text: str) -> str:
     return ""
 
 
-PEOPLE = "People-Centric"
-OTHERS = "Non-People-Centric"
-SCENE_CATEGORIES: dict[str, tuple[str, ...]] = {
-    PEOPLE: (
-        *("Social Interaction", "Individual Activities", "Work/Occupation"),
-        *("Travel/Exploration", "Sports & Recreation", "Performance/Entertainment", "Daily Life"),
-    ),
-    OTHERS: ("Nature", "Urban/Built", "Objects", "Abstract/Artistic"),
-}
-"""First level → second level, as the paper names them."""
-BESIDE_PEOPLE: dict[str, frozenset[str]] = {
-    "Sports & Recreation": frozenset({"ball"}),
-    "Individual Activities": frozenset({"hat", "umbrella", "tree"}),
-    "Travel/Exploration": frozenset({"car", "boat"}),
-    "Work/Occupation": frozenset({"table", "lamp"}),
-    "Daily Life": frozenset({"house", "dog", "cat"}),
-}
-"""Class → things that indicate it beside one person."""
-ALONE: dict[str, frozenset[str]] = {
-    "Urban/Built": frozenset({"house", "car"}),
-    "Nature": frozenset({"tree", "dog", "cat", "boat"}),
-    "Objects": frozenset({"ball", "table", "lamp", "umbrella", "hat"}),
-}
-"""Class → things that indicate it without a person."""
-
-
 def diversity(scene: SceneGraph) -> tuple[str, str]:
     """Return (group, category) of ``scene``."""
     people = {item.id for item in scene.objects if is_person(item.name)}
     if not people:
-        return OTHERS, _most(scene, ALONE, "Objects")
+        return OTHERS, _most(scene, "alone", "Objects")
     if len(people) > 1:
         return PEOPLE, "Social Interaction"
     if any(r.predicate == "riding" and r.source in people for r in scene.relations):
         return PEOPLE, "Travel/Exploration"
-    return PEOPLE, _most(scene, BESIDE_PEOPLE, "Individual Activities")
+    return PEOPLE, _most(scene, "beside_people", "Individual Activities")
 
 
-def _most(scene: SceneGraph, classes: dict[str, frozenset[str]], otherwise: str) -> str:
+def _most(scene: SceneGraph, table: str, otherwise: str) -> str:
+    """Return the class of a table of which the scene names most things."""
     names = [item.name.casefold() for item in scene.objects]
-    votes = {said: sum(name in things for name in names) for said, things in classes.items()}
+    votes = {said: sum(map(names.count, words.split())) for said, words in _DATA[table].items()}
     best = max(votes, key=lambda said: votes[said])
     return best if votes[best] else otherwise

@@ -7,18 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scenewright.agents.parsers import links
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.cursor import Cursor
-from scenewright.agents.parsers.links import (
-    BLOWS,
-    GIVES,
-    OF_PARTS,
-    OF_THINGS,
-    SURFACES,
-    WEAPONS,
-    WRITES,
-    Link,
-    is_of_sources,
-)
+from scenewright.agents.parsers.links import Link, is_far, is_of_sources
 from scenewright.agents.parsers.mentions import Item, Mention
 from scenewright.agents.parsers.tagging import END, Token
 from scenewright.agents.parsers.things import Thing, Things
@@ -94,7 +86,9 @@ class ClauseState(Cursor):
 
     def _is_given(self, link: Link, mention: Mention) -> bool:
         """Return whether a second object follows the first at once: "gives a woman a flower"."""
-        direct = isinstance(self._last_item, Mention) and link.base in GIVES and bool(link.targets)
+        direct = (
+            isinstance(self._last_item, Mention) and link.base in links.GIVES and bool(link.targets)
+        )
         return direct and len(link.words) == 1 and not self._joined and not mention.pronoun
 
     def _is_contact(self, mention: Mention) -> bool:
@@ -202,7 +196,9 @@ class ClauseState(Cursor):
         if isinstance(named, Mention) and link is not None and link.targets:
             back = self.peek(2) if self.is_word(1, "preposition") else END
             of_it = isinstance(back, Mention) and back.pronoun in ("it", "them")
-            held = base in OF_PARTS | OF_THINGS and (base != "look" or named.head in _SEEING)
+            held = base in links.OF_PARTS | links.OF_THINGS and (
+                base != "look" or named.head in _SEEING
+            )
             own = held if named.is_part else named.known or of_it
             if own and link.words[-1:] == ["with"]:
                 # "With the sun setting behind them".
@@ -211,14 +207,57 @@ class ClauseState(Cursor):
             return self._subject
         if link is not None and link.targets and is_of_sources(link, base):
             return link.sources
-        parts = base in OF_PARTS and any(thing.is_part for thing in self._last)
+        parts = base in links.OF_PARTS and any(thing.is_part for thing in self._last)
         if base == "look":
             parts = any(thing.head in _SEEING for thing in self._last)
-        acts = base not in OF_THINGS and not any(thing.animate for thing in self._last)
+        acts = base not in links.OF_THINGS and not any(thing.animate for thing in self._last)
         acts = acts and token.tag != "participle" and not parts
         if acts and any(thing.animate for thing in self._subject):
             return self._subject
         return self._last or self._subject
+
+    def _sources_of_place(self, link: Link | None, word: str, after: Item) -> list[Thing]:
+        """Return what a preposition and its object are said of."""
+        named = after if isinstance(after, Mention) else Mention("")
+        owned = named.owner.pronoun if named.owner else ""
+        if self._copula:
+            return self._subject
+        if link is not None and self._is_of_depiction(link, word, after):
+            return link.sources
+        owns = owned in ("his", "her", "their")
+        if word == "with" and owns and not any(thing.animate for thing in self._last):
+            # "A woman close to the camera with her mouth open".
+            return [thing for thing in self._subject if thing.animate] or self._last
+        if link is not None and word == "with":
+            parts = bool(link.targets) and all(thing.is_part for thing in link.targets)
+            if link.has and parts and named.is_part:
+                # "Has a white belly with brown wings".
+                return link.sources
+            if link.fills and not named.is_piece:
+                # "A shelf full of books with a cat on it".
+                return link.sources
+        if link is not None:
+            alone = link.has and not any(thing.animate for thing in link.targets)
+            # "A woman with tan skin in blue jeans".
+            worn = word == "in" and alone and named.is_clothes
+            # "A clock on the wall": the place is that of the thing before it.
+            near = word == "on" and ((bool(owned) and named.is_part) or named.head in links.WALLS)
+            far = is_far(link, word) and not near and named.pronoun not in OBJECT_PRONOUNS
+            if self._joined or worn or far:
+                return link.sources or self._last
+        if word == "with" and self._is_tool(after) and not self.is_on_it():
+            return self._subject
+        if self._after_scenery:
+            walls = all(thing.head in links.SURFACES for thing in self._subject)
+            shown = named.is_piece or (walls and named.is_depiction)
+            if word.partition(" ")[0] in lexicon.COVERS or (word == "with" and shown):
+                return self._subject
+        sources = self._last or self._subject
+        last = self._last_item
+        if word == "with" and self._coordinate == "target" and isinstance(last, Mention):
+            # "A table with a lamp and a vase with flowers".
+            return sources[-1:] if last.new and len(sources) > 1 else sources
+        return sources
 
     @property
     def _after_part(self) -> bool:
@@ -252,14 +291,14 @@ class ClauseState(Cursor):
             return False
         if not all(thing.is_depiction for thing in link.sources) or word in ("of", "with"):
             return False
-        borne = after.head in SURFACES
+        borne = after.head in links.SURFACES
         return borne or after.pronoun in OBJECT_PRONOUNS or after.owner is not None
 
     def _is_lettering(self, after: Item) -> bool:
         """Return whether "in" tells how the text before it is written."""
         last, link = self._last_item, self._link
         manner = isinstance(after, Mention) and _is_manner(after)
-        written = link is not None and link.base in WRITES and bool(link.targets)
+        written = link is not None and link.base in links.WRITES and bool(link.targets)
         if written and isinstance(after, Mention) and after.bare and not after.ignored:
             return manner
         quoted = isinstance(last, Token) and (last.tag == "quote" or last.lower in _WRITTEN)
@@ -285,8 +324,8 @@ class ClauseState(Cursor):
         if not doers or self._last is self._subject:
             return False
         if any(thing.animate for thing in self._last):
-            blow = self._link is not None and self._link.base in BLOWS
-            return blow and after.head in WEAPONS
+            blow = self._link is not None and self._link.base in links.BLOWS
+            return blow and after.head in links.WEAPONS
         return not after.is_piece
 
     def _bearer_after(self, at: int) -> int:

@@ -7,32 +7,13 @@ A state machine over one sentence. A link is a predicate with its subjects, wait
 
 from __future__ import annotations
 
+from scenewright.agents.parsers import links
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.clause_state import DOES, OBJECT_PRONOUNS, ClauseState, agrees
-from scenewright.agents.parsers.links import (
-    EMPTY_STATES,
-    GIVES,
-    NO_STATES,
-    SAYS,
-    SEES,
-    SURFACES,
-    TURNED,
-    WALLS,
-    WRITES,
-    Link,
-    is_far,
-)
-from scenewright.agents.parsers.mentions import Item, Mention, place_within
+from scenewright.agents.parsers.links import Link
+from scenewright.agents.parsers.mentions import Mention, place_within
 from scenewright.agents.parsers.naming import attributes_of, is_degree
-from scenewright.agents.parsers.tagging import (
-    ARTICLES,
-    COVERS,
-    NO_RELATION,
-    PARTICLES,
-    SIDE_NAMES,
-    Token,
-    phrases,
-    words,
-)
+from scenewright.agents.parsers.tagging import Token, phrases, words
 from scenewright.agents.parsers.things import Thing, add_to
 from scenewright.core.inflection import ing_form, singular, verb_base
 
@@ -141,11 +122,11 @@ class Clause(ClauseState):
                 self._adjective()
             case "adverb" if token.lower == "half" and self.is_word(1, "participle"):
                 self._prefix = token.lower
-            case "adverb" if token.lower in PARTICLES:
+            case "adverb" if token.lower in lexicon.PARTICLES:
                 link = self._link
                 if self._waiting:
                     self._waiting.adverbs.append(token.lower)
-                elif token.lower in TURNED and link and isinstance(self._last_item, Mention):
+                elif token.lower in links.TURNED and link and isinstance(self._last_item, Mention):
                     # "Wearing a cap backwards".
                     add_to(self._last, "state", token.lower)
                 elif self._last and (self._copula or link is None):
@@ -287,7 +268,7 @@ class Clause(ClauseState):
                 self._things.relate(things, where, [source])
             elif source.is_depiction:
                 self._things.relate([source], "of", things)
-        if link is not self._fronted and link.predicate not in NO_RELATION:
+        if link is not self._fronted and link.predicate not in lexicon.NO_RELATION:
             self._things.relate(link.sources, link.predicate, things)
         if link.tells_state:
             add_to(link.sources, "state", link.posture)
@@ -321,14 +302,14 @@ class Clause(ClauseState):
             add_to(things, "state", self._hangs)
         if self._fronted_place:
             add_to(things, "place", self._fronted_place)
-        if self._fronted is not None and self._fronted.predicate not in NO_RELATION:
+        if self._fronted is not None and self._fronted.predicate not in lexicon.NO_RELATION:
             self._things.relate(things, self._fronted.predicate, self._fronted.targets)
 
     def read_ignored(self, mention: Mention) -> None:
         """Read a noun phrase that names nothing that can be drawn."""
         link = self._waiting
         after = self.peek()
-        sided = mention.name in SIDE_NAMES
+        sided = mention.name in lexicon.SIDE_NAMES
         if link and link.words == ["in"]:
             # "In black color".
             for key, value in mention.attributes:
@@ -401,7 +382,7 @@ class Clause(ClauseState):
             self._verb_sources = self._subject
             self._subject = self._last = self._antecedent
             self._antecedent = []
-        elif link and link.verb is not None and link.state not in EMPTY_STATES:
+        elif link and link.verb is not None and link.state not in links.EMPTY_STATES:
             add_to(link.sources, "state", link.state)
         if link and link is self._fronted:
             self._fronted = None
@@ -412,7 +393,7 @@ class Clause(ClauseState):
         word = token.lower
         finite = token.tag == "verb"
         base = verb_base(word) or (singular(word) if finite else word)
-        if token.tag == "participle" and base in WRITES and self._last_item.tag == "quote":
+        if token.tag == "participle" and base in links.WRITES and self._last_item.tag == "quote":
             return
         if token.tag == "participle" and self._prefix != "half":
             said = word
@@ -427,7 +408,7 @@ class Clause(ClauseState):
         placed = fronted or bool(self._fronted_place)
         if finite and placed and not self._subject and isinstance(self.peek(), Mention):
             # "Above the door hangs a clock".
-            self._hangs = said if base not in NO_STATES else ""
+            self._hangs = said if base not in links.NO_STATES else ""
             return
         if finite and self._main:
             self._subject, self._main, self._copula = self._main, [], False
@@ -474,9 +455,14 @@ class Clause(ClauseState):
             self._start(self._fronted)
             return
         # "Giving an apple to a bird" is done to the bird.
-        given = link is not None and word == "to" and link.base in GIVES
+        given = link is not None and word == "to" and link.base in links.GIVES
         # "Looking out of a window at a mountain".
-        seen = link is not None and word == "at" and link.base in SEES and link.words[1:] != ["at"]
+        seen = (
+            link is not None
+            and word == "at"
+            and link.base in links.SEES
+            and link.words[1:] != ["at"]
+        )
         if link is not None and (given or seen):
             self._start(Link(list(link.sources), [link.words[0], word]))
             return
@@ -485,56 +471,13 @@ class Clause(ClauseState):
             return
         self._start(Link(list(self._sources_of_place(link, word, after)), [word]))
 
-    def _sources_of_place(self, link: Link | None, word: str, after: Item) -> list[Thing]:
-        """Return what a preposition and its object are said of."""
-        named = after if isinstance(after, Mention) else Mention("")
-        owned = named.owner.pronoun if named.owner else ""
-        if self._copula:
-            return self._subject
-        if link is not None and self._is_of_depiction(link, word, after):
-            return link.sources
-        owns = owned in ("his", "her", "their")
-        if word == "with" and owns and not any(thing.animate for thing in self._last):
-            # "A woman close to the camera with her mouth open".
-            return [thing for thing in self._subject if thing.animate] or self._last
-        if link is not None and word == "with":
-            parts = bool(link.targets) and all(thing.is_part for thing in link.targets)
-            if link.has and parts and named.is_part:
-                # "Has a white belly with brown wings".
-                return link.sources
-            if link.fills and not named.is_piece:
-                # "A shelf full of books with a cat on it".
-                return link.sources
-        if link is not None:
-            alone = link.has and not any(thing.animate for thing in link.targets)
-            # "A woman with tan skin in blue jeans".
-            worn = word == "in" and alone and named.is_clothes
-            # "A clock on the wall": the place is that of the thing before it.
-            near = word == "on" and ((bool(owned) and named.is_part) or named.head in WALLS)
-            far = is_far(link, word) and not near and named.pronoun not in OBJECT_PRONOUNS
-            if self._joined or worn or far:
-                return link.sources or self._last
-        if word == "with" and self._is_tool(after) and not self.is_on_it():
-            return self._subject
-        if self._after_scenery:
-            walls = all(thing.head in SURFACES for thing in self._subject)
-            shown = named.is_piece or (walls and named.is_depiction)
-            if word.partition(" ")[0] in COVERS or (word == "with" and shown):
-                return self._subject
-        sources = self._last or self._subject
-        last = self._last_item
-        if word == "with" and self._coordinate == "target" and isinstance(last, Mention):
-            # "A table with a lamp and a vase with flowers".
-            return sources[-1:] if last.new and len(sources) > 1 else sources
-        return sources
-
     def read_place(self, word: str) -> None:
         """Read a place in the picture."""
         link = self._link
         doing = link.sources if link is not None and link.waits and link.verb is not None else []
         if self._waiting:
             self._flush()
-        place = " ".join(part for part in word.split() if part not in ARTICLES)
+        place = " ".join(part for part in word.split() if part not in lexicon.ARTICLES)
         leads = self.tag_after() in ("be", "there", "verb") or isinstance(self.peek(), Mention)
         opens = bool(self._joined) or self.at == 0
         if self._subject and leads and opens and not self._copula:
@@ -588,8 +531,8 @@ class Clause(ClauseState):
         link = self._waiting
         things = self._last
         self._texts += 1
-        writes = link is not None and link.base in WRITES
-        told = link is not None and link.base in SAYS
+        writes = link is not None and link.base in links.WRITES
+        told = link is not None and link.base in links.SAYS
         where = self._bearer_after(self.at) if self._subject and not told else 0
         if where:
             # "With the word 'STOP' written on a sign", but "a sign that says 'STOP' on a wall".
@@ -623,7 +566,7 @@ class Clause(ClauseState):
             things = self._things.resolve(bearer, [] if bearer.known else sources)
         add_to(things, "text", text)
         if self._waiting and things is not sources:
-            if self._waiting.base in WRITES:
+            if self._waiting.base in links.WRITES:
                 self._waiting.words = [*self._waiting.words, place.lower]
                 self._aim(self._waiting, things)
             elif bearer.new:

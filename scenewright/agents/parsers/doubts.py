@@ -10,18 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.attachment_doubts import AttachmentDoubts, named_again
 from scenewright.agents.parsers.mentions import Item, Mention
 from scenewright.agents.parsers.read_sentence import unsure
 from scenewright.agents.parsers.spelling import parts_of_speech
-from scenewright.agents.parsers.tagging import (
-    ADJECTIVES,
-    PREPOSITIONS,
-    Token,
-    is_animate,
-    rough,
-    words,
-)
+from scenewright.agents.parsers.tagging import Token, is_animate, rough, words
 from scenewright.agents.parsers.unread import NAME, UNKNOWN
 from scenewright.core.inflection import verb_base
 from scenewright.core.intent import Doubt, Passage
@@ -115,16 +109,16 @@ def doubts_of(
             rough(word) in ("noun", "verb", "ing", "weak") and word not in _ARRANGED
             for word in passage.text.lower().split()
         )
-        if known and not any(_is_beside(text, one, passage) for one in found):
-            found.append(unsure(text, passage.start, passage.end))
+        for one in found:
+            (_, end), (start, _) = sorted([(one.start, one.end), (passage.start, passage.end)])
+            same = one.kind == "reading" and not re.search(r"[.!?;]", text[end:start])
+            if start < end or same:
+                # The doubt covers it, or is of the reading of the same sentence.
+                break
+        else:
+            if known:
+                found.append(unsure(text, passage.start, passage.end))
     return tuple(sorted(found, key=lambda one: (one.start, one.end))[:_MOST])
-
-
-def _is_beside(text: str, doubt: Doubt, passage: Passage) -> bool:
-    """Return whether a doubt covers a passage, or doubts the reading of the same sentence."""
-    first, last = sorted(((doubt.start, doubt.end), (passage.start, passage.end)))
-    between = text[first[1] : last[0]]
-    return last[0] < first[1] or (doubt.kind == "reading" and not re.search(r"[.!?;]", between))
 
 
 def _strange(text: str, scene: SceneGraph) -> Iterator[Doubt]:
@@ -134,9 +128,9 @@ def _strange(text: str, scene: SceneGraph) -> Iterator[Doubt]:
     for relation in scene.relations:
         said = relation.predicate.split()
         doer = names[relation.source]
-        piled = len(said) > 1 and tuple(said) not in PREPOSITIONS and said != ["has", "on"]
+        piled = len(said) > 1 and tuple(said) not in lexicon.PREPOSITIONS and said != ["has", "on"]
         # Words that join two things and say of neither what it does.
-        piled = piled and all(w in ("has", "next") or (w,) in PREPOSITIONS for w in said)
+        piled = piled and all(w in ("has", "next") or (w,) in lexicon.PREPOSITIONS for w in said)
         acts = verb_base(said[0]) in _DEEDS and said[-1] != "like" and not is_animate(doer)
         if piled or (acts and doer != main):
             # The words from one label to another, if they stand in one sentence.
@@ -167,4 +161,4 @@ def _is_odd(name: str) -> bool:
         return True
     last = parts[-1] if parts else ""
     kinds = parts_of_speech(last) if last.islower() else frozenset()
-    return bool(kinds) and "NOUN" not in kinds and last not in ADJECTIVES
+    return bool(kinds) and "NOUN" not in kinds and last not in lexicon.ADJECTIVES

@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.mentions import Mention
 from scenewright.agents.parsers.phrases import items
 from scenewright.agents.parsers.settling import tag
 from scenewright.agents.parsers.splitting import Word, sentences
-from scenewright.agents.parsers.tagging import PREPOSITIONS, SCENERY, rough, words
+from scenewright.agents.parsers.tagging import rough, words
 from scenewright.agents.parsers.unread import ABSENT, negations, passages_of
 from scenewright.core.intent import Exclusion, Passage
 from scenewright.core.questions import noun_phrase
@@ -62,6 +63,7 @@ _DENIES = re.compile(
     re.IGNORECASE,
 )
 _NOBODY = frozenset({"nobody", "no one", "no-one"})
+_JOINING = frozenset({",", "or", "nor", "and", "any", "other"})
 _GONE = frozenset({"absent", "missing", "nonexistent", "gone"})
 _PEOPLE = words("negation", "people")
 _STOPS = frozenset({"be", "have", "auxiliary", "and", "clause", "relative", "pronoun", "verb"})
@@ -89,14 +91,10 @@ def denied_in(text: str) -> Denied:
         for passage in negations(text, sentence):
             if passage.start < taken:
                 continue
-            found = list(_excluded(text, passage, sentence, quotes))
+            found = list(_excluded(text, passage, spoken, quotes))
             if found:
-                last = denied.excluded[-1] if denied.excluded else None
-                if (
-                    last is not None
-                    and last.bearer
-                    and _JOINS.fullmatch(text[last.end : found[0].start])
-                ):
+                last = denied.excluded[-1] if denied.excluded else Excluded(0, 0, "", "")
+                if last.bearer and _JOINS.fullmatch(text[last.end : found[0].start]):
                     found = [replace(one, bearer=last.bearer) for one in found]
                 if where := _THERE.match(text, found[-1].end):
                     found[-1] = replace(found[-1], end=where.end())
@@ -134,7 +132,7 @@ def _related(spoken: Sequence[Word], passage: Passage, quotes: dict[str, str]) -
     after = [word for word in spoken if word.start >= end]
     lower = [word.lower() for word in after]
     for size in range(min(4, len(after)), 0, -1):
-        if tuple(lower[:size]) in PREPOSITIONS:
+        if tuple(lower[:size]) in lexicon.PREPOSITIONS:
             read = _named(after[size:], quotes)
             linked = after[size - 1].end
             return linked, read[1] if read is not None else linked
@@ -142,15 +140,12 @@ def _related(spoken: Sequence[Word], passage: Passage, quotes: dict[str, str]) -
 
 
 def _excluded(
-    text: str, passage: Passage, sentence: Sequence[str], quotes: dict[str, str]
+    text: str, passage: Passage, spoken: Sequence[Word], quotes: dict[str, str]
 ) -> Iterator[Excluded]:
     """Yield what a passage that denies something excludes, with the rest of its list."""
     low = passage.text.lower()
-    spoken = [word for word in sentence if isinstance(word, Word)]
-    if low.startswith(tuple(_NOBODY)):
-        size = next(len(one) for one in _NOBODY if low.startswith(one))
-        rest = low[size:].split()
-        if all(rough(word) == "be" for word in rest):
+    if nobody := next((one for one in _NOBODY if low.startswith(one)), ""):
+        if all(rough(word) == "be" for word in low.removeprefix(nobody).split()):
             yield Excluded(_opened(text, passage.start), passage.end, "person", "")
         return
     opening = _DENIES.match(text, passage.start)
@@ -166,42 +161,35 @@ def _excluded(
     first = _named(after, quotes)
     if first is None:
         return
-    first = first[0], _end_of(after, first[1], quotes)
     bearer = ""
-    if (
-        opening["own"]
-        or opening["deed"]
-        or text[: passage.start].lower().endswith(("with ", "has ", "have "))
-    ):
+    leads = text[: passage.start].lower().endswith(("with ", "has ", "have "))
+    if opening["own"] or opening["deed"] or leads:
         named = [one for one in items(tag(before, quotes)) if isinstance(one, Mention)]
-        bearer = next((one.name for one in reversed(named) if one.name and not one.ignored), "")
-        bearer = "" if bearer.rpartition(" ")[2].lower() in SCENERY else bearer
-    yield Excluded(_opened(text, passage.start), first[1], _label(first[0]), bearer)
-    for start, end, mention in _list(after, first[1], quotes):
-        yield Excluded(start, end, _label(mention), bearer)
+        holders = [one for one in named if one.name and not one.ignored]
+        bearer = holders[-1].name if holders and not holders[-1].is_scenery else ""
+    mention, end = first
+    while (rest := [word for word in after if word.start >= end]) and rest[0].lower() == "of":
+        # "A statue of a horse".
+        inner = _named(rest[1:], quotes)
+        if inner is None:
+            break
+        end = inner[1]
+    yield Excluded(_opened(text, passage.start), end, _label(mention), bearer)
+    for begin, last, mention in _list(after, end, quotes):
+        yield Excluded(begin, last, _label(mention), bearer)
 
 
 def _named(after: Sequence[Word], quotes: dict[str, str]) -> tuple[Mention, int] | None:
     """Return the noun phrase that ``after`` begins with, and where it ends."""
     found: tuple[Mention, int] | None = None
     for size in range(1, min(len(after), 8) + 1):
-        read = items(tag(after[:size], quotes))
-        if len(read) != 1 or not isinstance(read[0], Mention):
+        first, *rest = items(tag(after[:size], quotes))
+        if rest or not isinstance(first, Mention):
             if found is not None:
                 break
-            continue
-        if read[0].name and not read[0].ignored and not read[0].pronoun:
-            found = (read[0], after[size - 1].end)
+        elif first.name and not first.ignored and not first.pronoun:
+            found = (first, after[size - 1].end)
     return found
-
-
-def _end_of(after: Sequence[Word], end: int, quotes: dict[str, str]) -> int:
-    """Return where what is denied ends with the nouns after it: "a statue of a horse"."""
-    rest = [word for word in after if word.start >= end]
-    if not rest or rest[0].lower() != "of":
-        return end
-    inner = _named(rest[1:], quotes)
-    return end if inner is None else _end_of(after, inner[1], quotes)
 
 
 def _list(
@@ -212,12 +200,9 @@ def _list(
     joins = {"or", "nor"}
     run: list[tuple[int, int, Mention]] = []
     while rest:
-        size = 0
-        closes = False
-        while size < len(rest) and rest[size].lower() in (",", "or", "nor", "and", "any", "other"):
-            closes = closes or rest[size].lower() in joins
-            size += 1
-        read = _named(rest[size:], quotes) if size else None
+        joined = [*itertools.takewhile(_JOINING.__contains__, (word.lower() for word in rest))]
+        closes = bool(joins.intersection(joined))
+        read = _named(rest[len(joined) :], quotes) if joined else None
         if read is None or (read[0].new and not closes):
             return
         first = next(word for word in rest if word != ",")
@@ -235,19 +220,15 @@ def _gone(before: Sequence[Word], passage: Passage, quotes: dict[str, str]) -> I
         at -= 1
     read = _named(before[at:-1], quotes)
     if read is not None:
-        start = (
-            before[at - 1].start if at and rough(before[at - 1]) == "clause" else before[at].start
-        )
+        start = before[at - (at > 0 and rough(before[at - 1]) == "clause")].start
         end = passage.start + len(passage.text.split()[0])
         yield Excluded(start, end, _label(read[0]), "")
 
 
 def _opened(text: str, start: int) -> int:
     """Return where the words begin that lead to a denial: "with no cat"."""
-    if text[start : start + 7].lower() == "missing":
-        opened = _WITH.search(text, 0, start)
-        return opened.start() if opened is not None else start
-    opened = _OPENING.search(text, 0, start)
+    missing = text[start : start + 7].lower() == "missing"
+    opened = (_WITH if missing else _OPENING).search(text, 0, start)
     return opened.start() if opened is not None else start
 
 

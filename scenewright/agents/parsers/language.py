@@ -51,17 +51,15 @@ def _graph(data: Mapping[str, Any]) -> tuple[SceneGraph, dict[str, str]]:
     given = [_object(entry, f"objects[{at}]") for at, entry in enumerate(_list(data, "objects"))]
     if not given:
         raise SceneError("objects is empty: list every object, for example dog.1")
-    fresh = numbered(item.name for item in given)
-    items = tuple(
-        item.model_copy(update={"id": new}) for item, new in zip(given, fresh, strict=True)
-    )
+    items: list[SceneObject] = []
     ids: dict[str, str] = {}
-    for old, item in zip(given, items, strict=True):
+    for old, new in zip(given, numbered(item.name for item in given), strict=True):
         # A repeated bare label is two objects, and ambiguous as an end of a relation.
         if old.id in ids and split_id(old.id)[1] is not None:
             raise SceneError(f"objects: the id {old.id!r} is used twice: number the instances")
-        ids.setdefault(old.id, item.id)
-    return SceneGraph(objects=items, relations=_relations(data, ids, items)), ids
+        ids.setdefault(old.id, new)
+        items.append(old.model_copy(update={"id": new}))
+    return SceneGraph(objects=tuple(items), relations=_relations(data, ids, items)), ids
 
 
 def read_relations(data: Mapping[str, Any], objects: Sequence[SceneObject]) -> SceneGraph:
@@ -87,11 +85,10 @@ def _list(data: Mapping[str, Any], key: str) -> list[Any]:
 def _object(entry: Any, where: str) -> SceneObject:
     if isinstance(entry, str):
         entry = {"id": entry, "name": split_id(entry)[0]}
-    if not isinstance(entry, Mapping):
-        raise SceneError(f'{where} is not an object: write {{"id": "dog.1", "name": "dog"}}')
-    name = entry.get("name")
-    if not isinstance(name, str):
-        raise SceneError(f'{where} has no name: write {{"id": "dog.1", "name": "dog"}}')
+    name = entry.get("name") if isinstance(entry, Mapping) else None
+    if not isinstance(entry, Mapping) or not isinstance(name, str):
+        fault = "has no name" if isinstance(entry, Mapping) else "is not an object"
+        raise SceneError(f'{where} {fault}: write {{"id": "dog.1", "name": "dog"}}')
     id_ = entry.get("id")
     try:
         return SceneObject(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.mentions import Mention
-from scenewright.agents.parsers.tagging import POSTURES, key_of, words
+from scenewright.agents.parsers.tagging import key_of, words
 from scenewright.agents.parsers.things import Thing
 
 OF_THINGS = words("verbs", "of_things")
@@ -104,15 +105,6 @@ class Link:
         return self.predicate in ("with", "has")
 
     @property
-    def stands(self) -> bool:
-        """Whether its objects are limbs on which its sources stand or sit."""
-        return (
-            self.base in POSTURES
-            and bool(self.targets)
-            and all(thing.is_part for thing in self.targets)
-        )
-
-    @property
     def fills(self) -> bool:
         """Whether its objects are what its sources hold or are made of: "full of"."""
         return self.predicate in (*_FILLED, *_MATERIAL_LINKS) and bool(self.targets)
@@ -140,11 +132,8 @@ def is_of_sources(link: Link, base: str) -> bool:
         return base not in OF_THINGS
     if link.predicate == "of":
         return base == "make" and all(thing.is_depiction for thing in link.sources)
-    return (
-        link.base in _LOOKS
-        and base not in OF_THINGS
-        and not any(thing.animate for thing in link.targets)
-    )
+    looks = link.base in _LOOKS and base not in OF_THINGS
+    return looks and not any(thing.animate for thing in link.targets)
 
 
 def is_of_whole(link: Link) -> bool:
@@ -169,11 +158,11 @@ def is_far(link: Link, word: str) -> bool:
         return word not in ("of", "with") and all(thing.animate for thing in link.sources)
     if link.predicate == "of":
         return word not in ("of", "with") and is_of_whole(link)
-    if link.predicate in _FILLED or (
-        link.parts and not any(t.animate or t.is_scenery for t in link.sources)
-    ):
+    lifeless = not any(thing.animate or thing.is_scenery for thing in link.sources)
+    if link.predicate in _FILLED or (link.parts and lifeless):
         return word in _FAR or word in _BESIDE
-    if link.stands and word not in ("of", "with"):
+    on_limbs = bool(link.targets) and all(thing.is_part for thing in link.targets)
+    if on_limbs and link.base in lexicon.POSTURES and word not in ("of", "with"):
         # "Standing on one leg in the water".
         return True
     if link.verb is not None and len(link.words) > 1 and not link.parts:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from scenewright.agents.parsers.tagging import VESSELS, Named, Tag, Token, is_animate, words
+from scenewright.agents.parsers import tagging as lexicon
+from scenewright.agents.parsers.tagging import Named, Tag, Token, is_animate, words
 from scenewright.core.inflection import singular
 from scenewright.core.intent import CountKind
 
@@ -90,4 +91,4 @@ Item = Mention | Token
 def place_within(name: str) -> str:
     """Return how what a thing is "of" lies in it: "in" for a cup; empty for what holds nothing."""
     head = singular(name.rpartition(" ")[2].lower())
-    return "on" if head in _FLAT else "in" if head in VESSELS or head in _EXPANSES else ""
+    return "on" if head in _FLAT else "in" if head in lexicon.VESSELS or head in _EXPANSES else ""

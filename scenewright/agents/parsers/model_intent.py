@@ -15,16 +15,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.rules import intent_of, is_foreign
-from scenewright.agents.parsers.tagging import (
-    GROUPS,
-    NUMBERS,
-    PEOPLE,
-    PEOPLE_PRONOUNS,
-    PLURAL_PRONOUNS,
-    is_animate,
-    rough,
-)
+from scenewright.agents.parsers.tagging import is_animate, rough
 from scenewright.agents.parsers.unread import UNKNOWN, in_order, is_latin, stems_of
 from scenewright.core.formats.base import explain
 from scenewright.core.inflection import singular
@@ -48,7 +41,12 @@ _SOME = frozenset(["several", "few", "many", "some", "multiple", "various"])
 _SMALL = frozenset(["a", "an", "the", "of", "in", "at", "on", "by", "with", "and", "very", "style"])
 _EACH = re.compile(r"\b(?:each|every|apiece|per)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
-_PEOPLE = PEOPLE | PEOPLE_PRONOUNS | PLURAL_PRONOUNS | {"people", "who", "someone", "anyone"}
+_PEOPLE = (
+    lexicon.PEOPLE
+    | lexicon.PEOPLE_PRONOUNS
+    | lexicon.PLURAL_PRONOUNS
+    | {"people", "who", "someone", "anyone"}
+)
 _BEFORE_NOUNS = frozenset({"noun", "adjective", "either", "weak", "ing", "participle", "number"})
 _LONG = 4
 """Letters from which on a word that begins another is a form of it: wood, wooden."""
@@ -150,7 +148,8 @@ def _grounded(scene: SceneGraph, said: str) -> SceneGraph:
     other = [one for one in (*names, *(r.predicate for r in scene.relations)) if not is_latin(one)]
     if other:
         raise SceneError(f"{', '.join(map(repr, other[:6]))} is not English: translate it")
-    known = _stems(said)
+    # Words in all forms, numbers also as digits.
+    known = stems_of([said, *said.replace("-", " ").split()]) | set(map(str, numbers_in(said)))
     people = any(word in _PEOPLE or is_animate(word) for word in known)
     unnamed = [
         name
@@ -162,39 +161,25 @@ def _grounded(scene: SceneGraph, said: str) -> SceneGraph:
             f"{', '.join(map(repr, unnamed[:6]))}: the sentence names no such object. List only "
             "what it names, in its own words"
         )
-    objects = (
-        item.model_copy(
-            update={
-                "attributes": Attributes(
-                    {k: v for k, v in item.attributes.items() if _stands(v, known)}
-                )
-            }
-        )
-        for item in scene.objects
-    )
+    objects = []
+    for item in scene.objects:
+        kept = {key: said for key, said in item.attributes.items() if _stands(said, known)}
+        objects.append(item.model_copy(update={"attributes": Attributes(kept)}))
     return scene.model_copy(update={"objects": tuple(objects)})
-
-
-def _stems(text: str) -> frozenset[str]:
-    """Return the words of ``text`` in all forms, numbers also as digits."""
-    found = stems_of(text.replace("-", " ").split()) | stems_of([text])
-    return found | {str(number) for number in numbers_in(text)}
 
 
 def _stands(label: str, known: frozenset[str]) -> bool:
     """Return whether the words of a label are among ``known``, in any form."""
     words = [word.lower() for word in _WORD.findall(label.replace("-", " "))]
     telling = [word for word in words if word not in _SMALL] or words
-    return all(_is_said(word, known) for word in telling)
-
-
-def _is_said(word: str, known: frozenset[str]) -> bool:
-    if stems_of([word]) & known or str(NUMBERS.get(word, "")) in known:
-        return True
-    return any(
-        len(short) >= _LONG and long.startswith(short[:-1] if short[-1] in "ey" else short)
-        for one in known
-        for short, long in (sorted((word, one), key=len),)
+    return all(
+        stems_of([word]) & known
+        or str(lexicon.NUMBERS.get(word, "")) in known
+        or any(
+            len(short) >= _LONG and long.startswith(short[:-1] if short[-1] in "ey" else short)
+            for short, long in (sorted((word, one), key=len) for one in known)
+        )
+        for word in telling
     )
 
 
@@ -203,7 +188,8 @@ def _checked(intent: Intent, scene: SceneGraph) -> Intent:
     said = intent.english or intent.sentence
     found = intent_of(said, scene, intent)
     # A medium or a light may be an object or an attribute to the model.
-    held = stems_of([*(one.text for one in intent.globals), *_labels(scene)])
+    labels = [one for item in scene.objects for one in (item.name, *item.attributes.values())]
+    held = stems_of([*(one.text for one in intent.globals), *labels])
     more = [one for one in found.globals if not _content(one.text) <= held]
     excluded = stems_of(text for one in intent.exclusions for text in (one.name, one.text))
     denied = [
@@ -214,7 +200,8 @@ def _checked(intent: Intent, scene: SceneGraph) -> Intent:
         whole = {"start": 0, "end": len(intent.sentence)}
         lost = [one.model_copy(update=whole) for one in found.unread if one.reason == UNKNOWN]
     else:
-        told = (*intent.unread, *_denials(intent))
+        denials = [one.text for one in intent.exclusions if one.text in said]
+        told = [*intent.unread, *(_passage(said, text, "exclusions", "") for text in denials)]
         lost = [
             one
             for one in found.unread
@@ -229,21 +216,9 @@ def _checked(intent: Intent, scene: SceneGraph) -> Intent:
     )
 
 
-def _labels(scene: SceneGraph) -> Iterator[str]:
-    for item in scene.objects:
-        yield from (item.name, *item.attributes.values())
-
-
 def _content(text: str) -> frozenset[str]:
     """Return the words of a wish without its small ones."""
     return frozenset(text.lower().replace(",", " ").split()) - _SMALL
-
-
-def _denials(intent: Intent) -> Iterator[Passage]:
-    """Yield the passages of the sentence that its exclusions are."""
-    for one in intent.exclusions:
-        if one.text in intent.sentence:
-            yield _passage(intent.sentence, one.text, "exclusions", "")
 
 
 def _counts(
@@ -267,13 +242,11 @@ def _counts(
                 "many objects as the sentence counts"
             )
         # "A few" and "a group of" say that there are several.
-        stated = number in known or (
-            one.kind == "least"
-            and any(
-                word in _SOME or GROUPS.get(word, 0) > 2
-                for word in re.findall(r"[a-z]+", said.lower())
-            )
+        vague = one.kind == "least" and any(
+            word in _SOME or lexicon.GROUPS.get(word, 0) > 2
+            for word in re.findall(r"[a-z]+", said.lower())
         )
+        stated = vague or number in known
         if one.kind != "open" and stated:
             yield Count(objects=objects, kind=one.kind, number=number)
         elif len(objects) > 1:
@@ -297,7 +270,7 @@ def _says_number_of(text: str, number: int, name: str) -> bool:
     head = singular(name.rpartition(" ")[2].lower())
     stated: list[str] = []
     for word in re.findall(r"[0-9]+|[a-z']+|[,.;]", text.lower()):
-        if word in NUMBERS or word in _PAIRS or word.isdigit():
+        if word in lexicon.NUMBERS or word in _PAIRS or word.isdigit():
             stated.append(word)
         elif number in numbers_in(" ".join(stated)) and singular(word) == head:
             return True
@@ -313,7 +286,7 @@ def numbers_in(text: str) -> frozenset[int]:
     [1, 2, 12]
     """
     words = re.findall(r"[0-9]+|[a-z]+", text.lower())
-    known = {**NUMBERS, **_PAIRS}
+    known = {**lexicon.NUMBERS, **_PAIRS}
     found = {int(word) if word.isdigit() else known.get(word, -1) for word in words} - {-1}
     for tens, one in itertools.pairwise(words):
         first, second = known.get(tens, 0), known.get(one, 0)

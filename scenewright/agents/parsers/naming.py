@@ -5,48 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.spelling import is_known, nearest, parts_of_speech
 from scenewright.agents.parsers.tagging import (
-    ADJECTIVES,
-    ANIMATE,
-    CLOTHES,
-    COMPOUNDS,
-    EMPTY,
-    PARTS,
-    PLANTS,
-    PLURAL_MODIFIERS,
-    SCENERY,
-    SHADES,
-    THING_PARTS,
-    VESSELS,
-    WHOLES,
     Token,
     is_animate,
     is_person,
     key_of,
+    peek,
     rough,
     words,
 )
 from scenewright.core.inflection import singular, verb_base
 
 _NOT_WHOLES = words("nouns", "not_wholes")
-_COMPOUNDS = frozenset(map(" ".join, COMPOUNDS))
+_COMPOUNDS = frozenset(map(" ".join, lexicon.COMPOUNDS))
 _WEARS = frozenset({"wearing", "wears", "wear", "wore", "with", "in", "has", "have"})
 
 
 def is_proper_adjective(tokens: Sequence[Token], at: int) -> bool:
     """Return whether an adjective belongs to a name: "New" in "near New York City"."""
-    follows = tokens[at + 1] if at + 1 < len(tokens) else None
-    proper = tokens[at].tag == "adjective" and tokens[at].text[:1].isupper()
-    named = follows is not None and follows.tag == "noun" and follows.text[:1].isupper()
-    if at == 0:
+    named = all(
+        one.tag == "noun" and one.text[:1].isupper()
         # A sentence begins with a capital: "Red Ferraris", but "Supreme Court Justices".
-        further = tokens[2] if len(tokens) > 2 else None
-        named = (
-            named and further is not None and further.text[:1].isupper() and further.tag == "noun"
-        )
-        proper = proper and key_of(tokens[0].lower) == "state"
-    return proper and named
+        for one in (peek(tokens, at + step) for step in range(1, 2 if at else 3))
+    )
+    proper = tokens[at].tag == "adjective" and tokens[at].text[:1].isupper()
+    return named and proper and (at > 0 or key_of(tokens[0].lower) == "state")
 
 
 def name_of(words: Sequence[str], at: int) -> int:
@@ -74,16 +59,15 @@ def joined_names(tokens: Sequence[Token], nouns: list[int]) -> int:
     at = nouns[-1] + 1
     if nouns[-1] == 0 or not tokens[nouns[-1]].text[:1].isupper() or not says(tokens, at, "of"):
         return at
-    step = at + 1
-    while says(tokens, step, "the"):
-        step += 1
-    end = step
-    while end < len(tokens) and tokens[end].tag == "noun" and tokens[end].text[:1].isupper():
+    start = at + 1
+    while says(tokens, start, "the"):
+        start += 1
+    end = start
+    while peek(tokens, end).tag == "noun" and tokens[end].text[:1].isupper():
         end += 1
-    if end == step:
-        return at
-    nouns += range(at, end)
-    return end
+    if end > start:
+        nouns += range(at, end)
+    return end if end > start else at
 
 
 def says(tokens: Sequence[Token], at: int, *words: str) -> bool:
@@ -93,13 +77,14 @@ def says(tokens: Sequence[Token], at: int, *words: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _known() -> frozenset[str]:
-    named = (ANIMATE, CLOTHES, PARTS, THING_PARTS, VESSELS, SCENERY, ADJECTIVES, WHOLES, PLANTS)
-    return frozenset(word for group in named for word in group if word.isalpha())
+    bodies = lexicon.ANIMATE | lexicon.CLOTHES | lexicon.PARTS | lexicon.PLANTS
+    things = lexicon.THING_PARTS | lexicon.VESSELS | lexicon.SCENERY | lexicon.WHOLES
+    return frozenset(filter(str.isalpha, bodies | things | lexicon.ADJECTIVES.keys()))
 
 
 def misspelt(word: str) -> str:
     """Return the word that a word of no dictionary probably is; empty for any other."""
-    if not word.islower() or word in PLURAL_MODIFIERS or rough(word) != "noun":
+    if not word.islower() or word in lexicon.PLURAL_MODIFIERS or rough(word) != "noun":
         return ""
     return nearest(word, _known())
 
@@ -107,9 +92,7 @@ def misspelt(word: str) -> str:
 def is_proper(tokens: Sequence[Token], nouns: Sequence[int]) -> bool:
     """Return whether the last word is a name and no plural: "Jeff Bezos", "Paris"."""
     last = tokens[nouns[-1]].text
-    if not last[:1].isupper() or last.isupper() or singular(last) == last:
-        return False
-    if is_person(last):
+    if not last[:1].isupper() or last.isupper() or singular(last) == last or is_person(last):
         return False
     if len(nouns) > 1 and nouns[0] > 0 and all(tokens[at].text[:1].isupper() for at in nouns):
         return True
@@ -119,21 +102,18 @@ def is_proper(tokens: Sequence[Token], nouns: Sequence[int]) -> bool:
 
 def is_eyewear(tokens: Sequence[Token], nouns: Sequence[int]) -> bool:
     """Return whether "glasses" are worn: a pair of them, or of a person before them."""
-    after = nouns[-1] + 1
+    after, before = nouns[-1] + 1, tokens[: nouns[0]]
+    near = [token.lower for token in before[-3:]]
+    wearers = tokens[after + 1 : after + 3] if says(tokens, after, "on") else ()
     if says(tokens, after, "of", "filled", "full of", "filled with"):
         return False
-    if says(tokens, after, "on") and any(
-        is_animate(t.lower) for t in tokens[after + 1 : after + 3]
-    ):
-        return True
-    before = tokens[: nouns[0]]
-    if any(verb_base(token.lower) == "wear" for token in before[-3:]):
+    if any(is_animate(token.lower) for token in wearers) or "wear" in map(verb_base, near):
         return True
     if before and before[-1].tag == "possessive":
         return True
     if any(token.tag in ("number", "determiner") for token in before[-2:]):
         return False
-    if before and before[-1].lower == "of" and "pair" in {token.lower for token in before[-3:]}:
+    if near[-1:] == ["of"] and "pair" in near:
         return True
     worn = any(token.lower in _WEARS for token in before[-5:])
     return worn and any(token.tag == "noun" and is_animate(token.lower) for token in before)
@@ -145,33 +125,26 @@ def whole_of(texts: Sequence[str]) -> str:
     last = whole.rpartition(" ")[2]
     if f"{whole} {part}" in _COMPOUNDS or last in _NOT_WHOLES:
         return ""
-    of_thing = last in WHOLES and part in THING_PARTS
-    of_body = is_animate(last) and part in PARTS
+    of_thing = last in lexicon.WHOLES and part in lexicon.THING_PARTS
+    of_body = is_animate(last) and part in lexicon.PARTS
     return whole if of_thing or of_body else ""
 
 
 def cased(tokens: Sequence[Token], at: int) -> str:
     """Return the word in lower case unless it is a proper name inside the sentence."""
     text = tokens[at].text
-    if text.isupper() and text.isalpha() and len(text) > 3 and _shouts(tokens):
-        return text.lower()
+    if text.isupper() and text.isalpha() and len(text) > 3:
+        spoken = [token.text for token in tokens if token.tag != "quote" and token.text.isalpha()]
+        # Most words are in capitals; a single one is a name: "the NASA logo".
+        titled = len(spoken) == 1 < len(tokens)
+        if not titled and 2 * sum(map(str.isupper, spoken)) > len(spoken):
+            return text.lower()
     if at > 0:
         return text
-    follows = tokens[at + 1] if at + 1 < len(tokens) else None
-    proper = (
-        follows is not None
-        and follows.text[:1].isupper()
-        and follows.tag in ("noun", "adjective", "number")
-    )
+    follows = peek(tokens, 1)
+    proper = follows.text[:1].isupper() and follows.tag in ("noun", "adjective", "number")
     unknown = " " not in text and _is_unknown(text.lower())
     return text if proper or unknown else text.lower()
-
-
-def _shouts(tokens: Sequence[Token]) -> bool:
-    """Return whether most words are in capitals; a single one is a name: "the NASA logo"."""
-    spoken = [token.text for token in tokens if token.tag != "quote" and token.text.isalpha()]
-    titled = len(spoken) == 1 < len(tokens)
-    return not titled and 2 * sum(map(str.isupper, spoken)) > len(spoken)
 
 
 @lru_cache(maxsize=4096)
@@ -203,13 +176,11 @@ def attributes_of(words: Sequence[str]) -> list[tuple[str, str]]:
             joined = True
             continue
         after = words[at + 1] if at + 1 < len(words) else ""
-        if is_degree(word) and after and after not in ("and", ","):
+        shades = word in lexicon.SHADES and key_of(after) == "color" and after in lexicon.ADJECTIVES
+        if shades or (is_degree(word) and after not in ("", "and", ",")):
             shade = f"{shade}{word} "
             continue
-        if word in SHADES and key_of(after) == "color" and after in ADJECTIVES:
-            shade = f"{shade}{word} "
-            continue
-        if word in EMPTY or rough(word) == "number":
+        if word in lexicon.EMPTY or rough(word) == "number":
             joined = False
             continue
         key, value = key_of(shade + word), shade + word

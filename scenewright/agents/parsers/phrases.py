@@ -26,19 +26,7 @@ from scenewright.agents.parsers.naming import (
 )
 from scenewright.agents.parsers.spelling import parts_of_speech
 from scenewright.agents.parsers.splitting import spanning
-from scenewright.agents.parsers.tagging import (
-    EXACT_GROUPS,
-    GROUPS,
-    ORDINALS,
-    SIDES,
-    VAGUE,
-    Tag,
-    Token,
-    is_animate,
-    is_person,
-    peek,
-    words,
-)
+from scenewright.agents.parsers.tagging import Tag, Token, is_animate, is_person, peek, words
 from scenewright.core.inflection import IRREGULAR_NOUNS, is_plural, singular
 from scenewright.core.inflection import plural as plural_of
 
@@ -232,13 +220,13 @@ class _Phrases:
         of, plural = inner[0], inner[0].least > 1
         if mention.number is None and singular(word) != word:
             mention.least, mention.count = 2, "open"
-        group = word if word in GROUPS else singular(word)
-        promised = GROUPS[group]
+        group = word if word in lexicon.GROUPS else singular(word)
+        promised = lexicon.GROUPS[group]
         if of.number is None:
-            of.least = max(of.least, promised if plural or group in EXACT_GROUPS else 1)
+            of.least = max(of.least, promised if plural or group in lexicon.EXACT_GROUPS else 1)
             if promised > 2 and plural:
                 of.count = "open"
-        if group in EXACT_GROUPS:
+        if group in lexicon.EXACT_GROUPS:
             # A pair of scissors is one.
             one = of.name in _EYEWEAR or (is_plural(of.name) and not is_animate(of.name))
             each = 1 if one and group == "pair" else promised
@@ -373,7 +361,7 @@ class _Phrases:
                 mention.owner = Mention("", pronoun=word)
             elif word in _DEFINITE:
                 mention.known = True
-                mention.least = max(mention.least, VAGUE.get(word, 1))
+                mention.least = max(mention.least, lexicon.VAGUE.get(word, 1))
                 mention.each = word in ("each", "every")
                 if word == "both":
                     mention.number, mention.count = 2, "exact"
@@ -387,8 +375,8 @@ class _Phrases:
                 mention.count, mention.least = "least", 2
             elif word in lexicon.AT_MOST:
                 mention.count = "open"
-            elif word in VAGUE:
-                mention.least = max(mention.least, VAGUE[word])
+            elif word in lexicon.VAGUE:
+                mention.least = max(mention.least, lexicon.VAGUE[word])
                 mention.count = "least" if word in lexicon.FEW else "open"
             at += 1
             counts = self.tag(at + 1) == "number" and self.tag(at + 2) in ("noun", "adjective")
@@ -475,8 +463,8 @@ class _Phrases:
             elif counted:
                 # "Four apples, two red and two green".
                 mention.part = f"{mention.number} of"
-            elif words[-1] in ORDINALS and mention.known:
-                mention.part, mention.attributes = ORDINALS[words[-1]], []
+            elif words[-1] in lexicon.ORDINALS and mention.known:
+                mention.part, mention.attributes = lexicon.ORDINALS[words[-1]], []
                 after += self.says(after, "one")
             elif words[-1].endswith("est") and lexicon.graded(words[-1]) and self.says(after, "of"):
                 # "The largest of which".
@@ -507,15 +495,17 @@ class _Phrases:
         first = [text for text in texts[:-1] if text.lower() not in _COLORED and not misspelt(text)]
         texts = [*first, texts[-1]]
         last = texts[-1].lower()
-        counted = bool(first) and first[0] in EXACT_GROUPS and singular(texts[-1]) != texts[-1]
+        counted = (
+            bool(first) and first[0] in lexicon.EXACT_GROUPS and singular(texts[-1]) != texts[-1]
+        )
         if counted and mention.new and mention.number is None:
             # "A couple bananas", but "a couple photo".
-            mention.number = mention.least = EXACT_GROUPS[texts.pop(0)]
+            mention.number = mention.least = lexicon.EXACT_GROUPS[texts.pop(0)]
             mention.count = "exact"
-        sides = [word for word in words if word in SIDES]
+        sides = [word for word in words if word in lexicon.SIDES]
         numbered = [word for word in words if word[0].isdigit() and " " not in word]
         mention.attributes = attributes_of(
-            [word for word in words if word not in SIDES and word not in numbered]
+            [word for word in words if word not in lexicon.SIDES and word not in numbered]
         )
         full = " ".join([*mention.prefix.split(), *numbered, *sides, *texts])
         mention.name = full if is_proper(self.tokens, nouns) else singular(full)

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.mentions import Item, Mention
-from scenewright.agents.parsers.tagging import SCENERY, peek, rough
+from scenewright.agents.parsers.tagging import peek, rough
 from scenewright.core.intent import Choice, Doubt, DoubtKind
 from scenewright.core.scene import SceneGraph
 
@@ -129,4 +130,4 @@ def unsure(
 def is_thing(mention: Mention) -> bool:
     """Return whether a mention names a thing that is no scenery."""
     named = bool(mention.name) and not mention.pronoun and not mention.ignored
-    return named and mention.head not in SCENERY
+    return named and mention.head not in lexicon.SCENERY

@@ -12,9 +12,10 @@ import itertools
 import os
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.clauses import Clause
 from scenewright.agents.parsers.doubts import doubts_of
 from scenewright.agents.parsers.exclusions import blanked, denied_in, excluded_by_options
@@ -27,7 +28,7 @@ from scenewright.agents.parsers.splitting import (
     sentences,
     without_frames,
 )
-from scenewright.agents.parsers.tagging import WRITINGS, rough
+from scenewright.agents.parsers.tagging import rough
 from scenewright.agents.parsers.things import Thing, Things
 from scenewright.agents.parsers.unread import (
     FOREIGN,
@@ -181,10 +182,9 @@ class _Beside:
     def __init__(self, text: str) -> None:
         self._text = text = _unquoted(text)
         denied = denied_in(text)
-        self._excluded = list(denied.excluded)
         programs = list(options(text))
         more, vague_options = excluded_by_options(text, programs)
-        self._excluded += more
+        self._excluded = [*denied.excluded, *more]
         closed = [(one.start, one.end) for one in programs]
         closed += [(one.start, one.end) for one in self._excluded]
         settings = [one for one in settings_of(text) if not any(s <= one[0] < e for s, e in closed)]
@@ -239,7 +239,7 @@ class _Beside:
         """Yield the words that left no trace in ``scene`` or ``intent`` and were not understood."""
         said = traces(scene) | traces_of(intent) | frozenset(understood)
         if intent.texts or any("text" in item.attributes for item in scene.objects):
-            said |= WRITINGS
+            said |= lexicon.WRITINGS
         for sentence in self.sentences:
             lost = without_trace(sentence.words, said, sentence.quotes)
             yield from passages_of(self._text, sentence.words, lost, UNKNOWN)
@@ -318,27 +318,21 @@ def as_graph(
         listed_so = ";" in text or "\n" in text.strip()
         # "A cat at night" is a cat with a wish, and no cat that is at a night.
         # "Photo of a dog" and "table. It is red" are no names of objects.
-        clause = any(
-            _PUNCTUATION.search(item.name)
-            or any(rough(word) in _OF_CLAUSES for word in item.name.lower().split())
-            for item in scene.objects
+        names = [item.name for item in scene.objects]
+        clause = any(_PUNCTUATION.search(name) for name in names)
+        clause = clause or any(
+            rough(word) in _OF_CLAUSES for name in names for word in name.lower().split()
         )
         said = Intent(sentence=text)
         if not clause and listed_so:
             # A list of triplets is the run's title; its prompt is composed.
             return scene.model_copy(update={"intent": said})
-        if not clause and one_line and not _is_sentence(text):
-            return scene.said_as(said)
+        if not clause and one_line:
+            try:
+                parse_caption(text)
+            except CaptionError:
+                return None if _Beside(text).foreign else scene.said_as(said)
     return None
-
-
-def _is_sentence(text: str) -> bool:
-    """Return whether a line can be read as a sentence, or is one in another language."""
-    try:
-        parse_caption(text)
-    except CaptionError:
-        return bool(_Beside(text).foreign)
-    return True
 
 
 def read_source(source: str | os.PathLike[str], index: int | None = None) -> SceneGraph:
@@ -355,9 +349,8 @@ def _scene(things: Things) -> tuple[SceneGraph, tuple[Count, ...]]:
     kept: list[Thing] = []
     room = MAX_OBJECTS
     for thing in things.all:
-        name = _clean(thing.name)
-        if name and room:
-            thing.name = name
+        thing.name = _clean(thing.name)
+        if thing.name and room:
             thing.least = min(thing.least, MOST_INSTANCES, room)
             room -= thing.least
             kept.append(thing)
@@ -370,7 +363,11 @@ def _scene(things: Things) -> tuple[SceneGraph, tuple[Count, ...]]:
     relations: dict[Relation, None] = {}
     for source, predicate, target in things.relations.values():
         said = _clean(predicate)
-        for one, other in _pairs(instances.get(id(source), []), instances.get(id(target), [])):
+        ones, others = instances.get(id(source), []), instances.get(id(target), [])
+        count = max(len(ones), len(others)) if ones and others else 0
+        # Each with each if one side is single, else in turn, so that all take part.
+        pairs = [(ones[at % len(ones)], others[at % len(others)]) for at in range(count)]
+        for one, other in itertools.permutations(ones, 2) if ones == others else pairs:
             if said and one != other and len(relations) < MAX_RELATIONS:
                 relations[Relation(source=one, predicate=said, target=other)] = None
     ordered = [one for thing in kept for one in instances[id(thing)]]
@@ -396,27 +393,13 @@ def _scene(things: Things) -> tuple[SceneGraph, tuple[Count, ...]]:
 def _instances(thing: Thing) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the name and the attributes of each of a thing; what is said of all holds of each."""
     for at in range(thing.least):
-        attributes = {key: list(values) for key, values in thing.attributes.items()}
-        member = thing.members.get(at)
-        for key, values in member.attributes.items() if member is not None else ():
-            attributes[key] = [*dict.fromkeys((*attributes.get(key, ()), *values))]
-        name = _clean(member.name) if member is not None else ""
-        yield name or thing.name, _attributes(attributes)
-
-
-def _attributes(said: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    joined = {key: _clean(" and ".join(values)) for key, values in said.items()}
-    return {key: value for key, value in joined.items() if value}
-
-
-def _pairs(sources: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str]]:
-    """Pair each with each if one side is single, else in turn, so that all take part."""
-    if not sources or not targets:
-        return []
-    if sources == targets:
-        return [*itertools.permutations(sources, 2)]
-    count = max(len(sources), len(targets))
-    return [(sources[at % len(sources)], targets[at % len(targets)]) for at in range(count)]
+        member = thing.members.get(at, thing)
+        said = {key: list(values) for key, values in thing.attributes.items()}
+        for key, values in member.attributes.items() if member is not thing else ():
+            said[key] = [*dict.fromkeys((*said.get(key, ()), *values))]
+        joined = {key: _clean(" and ".join(values)) for key, values in said.items()}
+        attributes = {key: value for key, value in joined.items() if value}
+        yield _clean(member.name) or thing.name, attributes
 
 
 def _clean(text: str) -> str:

@@ -189,13 +189,10 @@ def rough(word: str) -> Rough:
         return "weak" if base in WEAK_VERBS else "verb"
     if word.endswith("ly") and len(word) > 4 and word not in _LY_NOUNS:
         return "adverb"
-    if _is_adjective_by_ending(word) or graded(word):
+    told = len(word) > 5 and word.endswith(_SUFFIXES) and not word.endswith("table")
+    if (told and word not in _SUFFIX_NOUNS) or graded(word):
         return "adjective"
-    return _by_dictionary(word)
-
-
-def _by_dictionary(word: str) -> Rough:
-    """Return the tag of a word of no list: a noun, unless it never is one."""
+    # A word of no list is a noun, unless it never is one.
     parts = parts_of_speech(word)
     if not parts or "NOUN" in parts:
         return "noun"
@@ -226,12 +223,6 @@ def graded(word: str) -> str | None:
 
 _LY_NOUNS = words("nouns", "in_ly")
 _SUFFIX_NOUNS = words("nouns", "like_adjectives")
-
-
-def _is_adjective_by_ending(word: str) -> bool:
-    if len(word) < 6 or word in _SUFFIX_NOUNS or word.endswith("table"):
-        return False
-    return word.endswith(_SUFFIXES)
 
 
 def key_of(value: str) -> str:

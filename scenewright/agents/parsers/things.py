@@ -7,21 +7,13 @@ said: "two dogs: one is brown, the other is white".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.mentions import MOST_INSTANCES, Mention
-from scenewright.agents.parsers.tagging import (
-    ORDINALS,
-    PEOPLE_PRONOUNS,
-    PLURAL_PRONOUNS,
-    THING_PARTS,
-    THING_PRONOUNS,
-    Named,
-    is_person,
-    words,
-)
+from scenewright.agents.parsers.tagging import Named, is_person, words
 from scenewright.core.inflection import singular
 from scenewright.core.intent import CountKind
 from scenewright.core.scene import MAX_OBJECTS, MAX_RELATIONS
@@ -115,7 +107,7 @@ class Things:
             return self._parted(mention)
         if mention.pronoun:
             return self._meant(mention.pronoun, apart)
-        if mention.name in GENERIC and mention.known and (found := self._named_before(mention)):
+        if mention.name in _GENERIC and mention.known and (found := self._named_before(mention)):
             return found
         if (self.listing or self.told is not None) and (listed := self._listed(mention)):
             return listed
@@ -150,8 +142,12 @@ class Things:
             predicate, cover = mention.cover
             self.relate([thing], predicate, self.resolve(cover, [thing]))
         if mention.owner is not None:
-            holder = mention.owner
-            if holder.pronoun == "its" and (mention.is_part or self._is_of_animal(mention)):
+            holder, newest = mention.owner, self._subjects[-1:]
+            # "An elephant sprays water on its calf"; a part of a thing is of what stands nearer.
+            animal = mention.head not in lexicon.THING_PARTS and any(
+                one.animate and one.least == 1 and not is_person(one.name) for one in newest
+            )
+            if holder.pronoun == "its" and (mention.is_part or animal):
                 # A body has arms and ears, whatever stands nearer.
                 holder = Mention("", pronoun="his")
             owners = self.resolve(holder, [thing]) or self.resolve(mention.owner, [thing])
@@ -164,8 +160,10 @@ class Things:
         """Return those of several that "one of them", "the other" or "the second" means."""
         several = self._several(mention)
         named = self.together
-        newer = len(named) > 1 and (not several or self._newer_together(several[0]))
-        if newer and not mention.name:
+        order = {id(thing): at for at, thing in enumerate(self.all)}
+        newest = max((order.get(id(one), -1) for one in named), default=-1)
+        newer = not several or newest > order.get(id(several[0]), -1)
+        if len(named) > 1 and newer and not mention.name:
             # "A cat and a dog. The former …, both …"
             if mention.part == "all":
                 return named
@@ -204,8 +202,8 @@ class Things:
         before = (self._subjects or self.all)[-1:]
         if mention.part == "one" and mention.known:
             # "The white one".
-            fitting = [thing for thing in reversed(self.all) if _has_all(mention, thing)]
-            return fitting[:1]
+            fitting = _fitting(self.all, mention)
+            return [] if fitting is None else [fitting]
         parts = ("another", "other", "one")
         if mention.part not in parts or not before or len(self.all) >= MAX_OBJECTS:
             return []
@@ -235,7 +233,7 @@ class Things:
         group = self.told or (self.all[-1] if self.all else None)
         if group is None or (group.number or 0) < 2:
             return []
-        kind = singular(group.name.rpartition(" ")[2].lower()) in HYPERNYMS and self.listing
+        kind = singular(group.head) in _HYPERNYMS and self.listing
         side, _, name = mention.name.rpartition(" ")
         if side in _PLACES and name == group.name:
             # "The middle book" of a stack.
@@ -243,7 +241,8 @@ class Things:
             mention.name = name
         elif mention.name != group.name and not kind:
             return []
-        if mention.known and (not mention.attributes or self._fitting(group, mention) is not None):
+        told = _fitting(group.members.values(), mention) is not None
+        if mention.known and (told or not mention.attributes):
             return []
         free = [at for at in range(group.least) if at not in group.members]
         found = [self._member(group, at, mention) for at in free[: mention.least]]
@@ -252,25 +251,14 @@ class Things:
         self.understood.add(str(mention.number))
         return found
 
-    def _fitting(self, group: Thing, mention: Mention) -> Thing | None:
-        """Return the one of several of which all that a mention says was said, the last first."""
-        fitting = (one for one in reversed(group.members.values()) if _has_all(mention, one))
-        return next(fitting, None)
-
-    def _newer_together(self, group: Thing) -> bool:
-        """Return whether a list such as "a cat and a dog" was named after ``group``."""
-        places = {id(thing): at for at, thing in enumerate(self.all)}
-        newest = max((places.get(id(one), -1) for one in self.together), default=-1)
-        return newest > places.get(id(group), -1)
-
     def _named_before(self, mention: Mention) -> list[Thing]:
         """Return what "both animals" means of what was named; nothing where it can be new."""
         if mention.name in self._named:
             return []
-        fits = GENERIC[mention.name]
+        fits = _GENERIC[mention.name]
         both = mention.number == 2 or mention.least > 1
         named = self.together if both else self.all[-_MEMORY:]
-        meant = [thing for thing in named if fits == "any" or _FITS_KIND[fits](thing)]
+        meant = [thing for thing in named if _FITS[fits](thing)]
         if meant and (
             (both and len(meant) == len(named))
             or (len(meant) == 1 and (meant[0].least > 1 or not both))
@@ -280,24 +268,19 @@ class Things:
         # What must mean something that was named is nothing new: a thing that is in no scene.
         return [Thing(mention.name)] if mention.number == 2 else []
 
-    def _is_of_animal(self, mention: Mention) -> bool:
-        """Return whether "its NAME" is of the animal that the clause is about.
-
-        "An elephant sprays water on its calf"; a part of a thing is of what stands nearer.
-        """
-        if not self._subjects or mention.head in THING_PARTS:
-            return False
-        newest = self._subjects[-1]
-        return newest.animate and newest.least == 1 and not is_person(newest.name)
-
     def _same(self, mention: Mention, apart: list[Thing]) -> Thing | None:
         name = mention.name.casefold()
         rivals = self._named.get(name, [])
         for thing in reversed(rivals):
-            member = self._fitting(thing, mention)
-            if member is not None and not any(member is other for other in apart):
+            member = _fitting(thing.members.values(), mention)
+            if member is not None and member not in apart:
                 return member
-            if not any(thing is other for other in apart) and _fits(mention, thing):
+            # The statements about one can be true of the other.
+            fits = all(
+                key == "state" or value in thing.attributes.get(key, (value,))
+                for key, value in mention.attributes
+            )
+            if fits and thing not in apart:
                 if thing.least > 1 and mention.singled:
                     # "Two dogs run. The brown dog barks."
                     free = [at for at in range(thing.least) if at not in thing.members]
@@ -318,54 +301,44 @@ class Things:
             return None
         (thing,) = persons
         self.understood |= {thing.name, mention.name}
-        if thing.name in NEUTRAL:
+        if thing.name in _NEUTRAL:
             thing.name = mention.name
             self._named.setdefault(mention.name, []).append(thing)
         return None if thing.name in _GENERIC_PEOPLE and thing.name != mention.name else thing
 
     def _meant(self, pronoun: str, apart: list[Thing]) -> list[Thing]:
-        plural = pronoun in PLURAL_PRONOUNS or pronoun == "their"
+        plural = pronoun in lexicon.PLURAL_PRONOUNS or pronoun == "their"
         pair = self.doers
         if plural and len(pair) > 1 and not any(one in apart for one in pair):
             several = [thing for thing in self._subjects if thing.least > 1]
             if self._subjects[-1:] == pair[:1] or not several:
                 return list(pair)
+        named = [*reversed(self._subjects), *reversed(self.all[-_MEMORY:])]
         for fits in _WANTED.get(pronoun, ()):
-            for named in (self._subjects, self.all[-_MEMORY:]):
-                for thing in reversed(named):
-                    if thing not in apart and _FITS[fits](thing):
-                        return [thing]
+            for thing in named:
+                if thing not in apart and _FITS[fits](thing):
+                    return [thing]
         return []
 
 
-def _has_all(mention: Mention, thing: Thing) -> bool:
-    """Return whether all that a mention says was said of a thing; not where it says nothing."""
-    said = (value in thing.attributes.get(key, ()) for key, value in mention.attributes)
-    return bool(mention.attributes) and all(said)
+def _fitting(things: Iterable[Thing], mention: Mention) -> Thing | None:
+    """Return the last thing of which all that a mention says was said; None if it says nothing."""
+    for thing in reversed([*things] if mention.attributes else []):
+        if all(value in thing.attributes.get(key, ()) for key, value in mention.attributes):
+            return thing
+    return None
 
 
-def _fits(mention: Mention, thing: Thing) -> bool:
-    """Return whether the statements about one can be true of the other."""
-    return all(
-        key not in thing.attributes or value in thing.attributes[key] or key == "state"
-        for key, value in mention.attributes
-    )
-
-
-_FITS_KIND: dict[str, Callable[[Thing], bool]] = {
-    "person": lambda thing: is_person(thing.name),
-    "animal": lambda thing: thing.animate and not is_person(thing.name),
-    "thing": lambda thing: not thing.animate,
-}
-GENERIC: dict[str, str] = {
+_GENERIC: dict[str, str] = {
     word: kind for kind in ("person", "animal", "thing", "any") for word in words("generic", kind)
 }
 """Nouns that mean what was named before ("both animals"), and of which kind it is."""
-HYPERNYMS = words("generic", "hypernyms")
-NEUTRAL = words("generic", "neutral")
+_HYPERNYMS = words("generic", "hypernyms")
+_NEUTRAL = words("generic", "neutral")
 _GENERIC_PEOPLE = words("nouns", "generic_people")
 _RANKS = {
-    part: [word for word, one in ORDINALS.items() if one == part] for part in ORDINALS.values()
+    part: [word for word, one in lexicon.ORDINALS.items() if one == part]
+    for part in lexicon.ORDINALS.values()
 }
 """Which of several → its words."""
 _PLACES = {
@@ -374,7 +347,10 @@ _PLACES = {
 }
 """"The middle book" as a place."""
 _FITS: dict[str, Callable[[Thing], bool]] = {
-    "person": lambda thing: thing.animate and thing.least == 1,
+    "person": lambda thing: is_person(thing.name),
+    "animal": lambda thing: thing.animate and not is_person(thing.name),
+    "thing": lambda thing: not thing.animate,
+    "one": lambda thing: thing.animate and thing.least == 1,
     "people": lambda thing: thing.animate and thing.least > 1,
     "animate": lambda thing: thing.animate,
     "object": lambda thing: not thing.animate and thing.least == 1,
@@ -382,9 +358,9 @@ _FITS: dict[str, Callable[[Thing], bool]] = {
     "any": lambda thing: True,
 }
 _WANTED: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(PEOPLE_PRONOUNS | {"his", "her"}, ("person", "animate")),
-    **dict.fromkeys(PLURAL_PRONOUNS | {"their"}, ("people", "animate", "many", "any")),
-    **dict.fromkeys(THING_PRONOUNS | {"its"}, ("object", "any")),
+    **dict.fromkeys(lexicon.PEOPLE_PRONOUNS | {"his", "her"}, ("one", "animate")),
+    **dict.fromkeys(lexicon.PLURAL_PRONOUNS | {"their"}, ("people", "animate", "many", "any")),
+    **dict.fromkeys(lexicon.THING_PRONOUNS | {"its"}, ("object", "any")),
 }
 """Pronoun → preferred meaning; the last subject before the last thing named."""
 

@@ -13,24 +13,11 @@ import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import groupby
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.splitting import FRAME_NOUNS, Word
-from scenewright.agents.parsers.tagging import (
-    ARTICLES,
-    BE,
-    CLOTHES,
-    COMPOUNDS,
-    GROUPS,
-    IGNORED,
-    NUMBERS,
-    PARTS,
-    PLURAL_MODIFIERS,
-    Token,
-    is_animate,
-    phrases,
-    rough,
-    words,
-)
+from scenewright.agents.parsers.tagging import Token, is_animate, phrases, rough, words
 from scenewright.core.inflection import singular, stems
 from scenewright.core.intent import Intent, Passage
 from scenewright.core.scene import SceneError, SceneGraph
@@ -90,8 +77,6 @@ def negations(text: str, sentence: Sequence[str]) -> Iterator[Passage]:
 def said_of_picture(sentence: Sequence[str]) -> list[str]:
     """Return the words of a sentence that deny something of the picture, not of a thing in it."""
     found: list[str] = []
-    if not any(word.lower() in _PICTURE for word in sentence):
-        return found
     for start, end in _negated(sentence):
         if size := _of_picture(sentence, start):
             found += sentence[start - size : end]
@@ -103,13 +88,13 @@ def _negated(sentence: Sequence[str]) -> Iterator[tuple[int, int]]:
     lower = [word.lower().replace("’", "'") for word in sentence]
     at = 0
     while at < len(lower):
-        size = _negates(lower, at)
+        size, skipped = _negates(lower, at)
         if not size:
-            at += _skipped(lower, at)
+            at += skipped
             continue
         end = at + size
         while end < len(lower) and end - at < _LONGEST_NEGATED:
-            if lower[end] in _ENDS_NEGATED or _negates(lower, end):
+            if lower[end] in _ENDS_NEGATED or _negates(lower, end)[0]:
                 break
             end += 1
         yield at, end
@@ -119,30 +104,23 @@ def _negated(sentence: Sequence[str]) -> Iterator[tuple[int, int]]:
 def _of_picture(sentence: Sequence[str], at: int) -> int:
     """Return how many words before a negation at ``at`` say that it is said of the picture."""
     before = [word.lower() for word in sentence[max(0, at - 3) : at]]
-    if len(before) > 1 and before[-1] in BE and before[-2] in _PICTURE:
-        return 3 if len(before) == 3 and before[0] in ARTICLES else 2
+    if len(before) > 1 and before[-1] in lexicon.BE and before[-2] in _PICTURE:
+        return 3 if len(before) == 3 and before[0] in lexicon.ARTICLES else 2
     return 0
 
 
-def _negates(lower: Sequence[str], at: int) -> int:
-    """Return how many words a negation at ``at`` has; 0 if there is none."""
+def _negates(lower: Sequence[str], at: int) -> tuple[int, int]:
+    """Return how many words a negation at ``at`` has, and how many are read on without one.
+
+    "No parking sign" negates nothing.
+    """
     for size in range(min(4, len(lower) - at), 1, -1):
         phrase = tuple(lower[at : at + size])
         if phrase in _NOT_PHRASES:
-            return size
-        if phrase in _MORE_THAN_NOT or phrase in COMPOUNDS:
-            return 0
-    word = lower[at]
-    return int(word in _NOT or word.endswith("n't"))
-
-
-def _skipped(lower: Sequence[str], at: int) -> int:
-    """Return how many words are read on: all of "no parking sign", which negates nothing."""
-    for size in range(min(4, len(lower) - at), 1, -1):
-        phrase = tuple(lower[at : at + size])
-        if phrase in COMPOUNDS or phrase in _MORE_THAN_NOT:
-            return size
-    return 1
+            return size, 0
+        if phrase in _MORE_THAN_NOT or phrase in lexicon.COMPOUNDS:
+            return 0, size
+    return int(lower[at] in _NOT or lower[at].endswith("n't")), 1
 
 
 # Other languages
@@ -165,31 +143,21 @@ def foreign_words(sentence: Sequence[str]) -> list[str]:
     around them are a name ("Vincent van der Gogh").
     """
     found: list[str] = []
-    for run in _runs(sentence):
-        other = [word for word in run if word.lower() in _FOREIGN]
-        named = all(word[:1].isupper() or word.lower() in _FOREIGN for word in run) and len(
-            run
-        ) < len(sentence)
-        first = bool(run) and len(run) > 1 and run[0].lower() in _FOREIGN_FIRST
-        if not named and (len(other) > 1 or (first and len(run) == len(sentence))):
+    for separates, group in groupby(sentence, _separates):
+        run = [*group]
+        whole = len(run) == len(sentence)
+        other = sum(word.lower() in _FOREIGN for word in run)
+        named = all(word[:1].isupper() or word.lower() in _FOREIGN for word in run) and not whole
+        first = len(run) > 1 and run[0].lower() in _FOREIGN_FIRST
+        if not separates and not named and (other > 1 or (first and whole)):
             found.extend(run)
-    other_script = [word for word in sentence if not is_latin(word)]
-    return [word for word in sentence if any(word is one for one in (*found, *other_script))]
+    return [one for one in sentence if not is_latin(one) or any(one is other for other in found)]
 
 
-def _runs(sentence: Sequence[str]) -> Iterator[list[str]]:
-    """Yield runs of words without a small word of English or a comma."""
-    run: list[str] = []
-    for word in sentence:
-        lower = word.lower()
-        if word == "," or (lower not in _FOREIGN and rough(lower) in _ENGLISH):
-            if run:
-                yield run
-            run = []
-        else:
-            run.append(word)
-    if run:
-        yield run
+def _separates(word: str) -> bool:
+    """Return whether a word is a small one of English, or a comma."""
+    lower = word.lower()
+    return word == "," or (lower not in _FOREIGN and rough(lower) in _ENGLISH)
 
 
 @lru_cache(maxsize=16384)
@@ -207,8 +175,8 @@ _TELLING = frozenset({"noun", "either", "weak", "adjective", "verb", "ing", "par
 _SILENT = (
     words("languages", "silent")
     | words("adjectives", "counting")
-    | (set(GROUPS) - words("groups", "arranged"))
-    | (FRAME_NOUNS & IGNORED)
+    | (set(lexicon.GROUPS) - words("groups", "arranged"))
+    | (FRAME_NOUNS & lexicon.IGNORED)
 )
 
 
@@ -230,12 +198,9 @@ def traces_of(intent: Intent) -> frozenset[str]:
 
 def stems_of(texts: Iterable[str]) -> frozenset[str]:
     """Return the words of ``texts``, each also as its stem."""
-    found = {word for text in texts for word in text.lower().split()}
-    found |= {
-        word.removesuffix("'s").strip("'")
-        for text in texts
-        for word in _WORDS.findall(text.lower())
-    }
+    lower = [text.lower() for text in texts]
+    found = {word for text in lower for word in text.split()}
+    found |= {one.removesuffix("'s").strip("'") for text in lower for one in _WORDS.findall(text)}
     return frozenset(found.union(*map(stems, found)))
 
 
@@ -261,7 +226,7 @@ def _is_held(word: str, said: frozenset[str], quotes: dict[str, str]) -> bool:
     if not lower or lower in _SILENT or singular(lower) in _SILENT:
         return True
     if rough(lower) == "number":
-        return lower in said or str(NUMBERS.get(lower, lower.replace(",", ""))) in said
+        return lower in said or str(lexicon.NUMBERS.get(lower, lower.replace(",", ""))) in said
     if rough(lower) not in _TELLING or (rough(lower) == "adverb" and not lower.endswith("ly")):
         return True
     return bool(stems(lower) & said)
@@ -273,40 +238,27 @@ def crowded_names(tokens: Sequence[Token]) -> list[str]:
     "Women clothing store" may be a store, or what women do: a plural is rarely part of a name.
     """
     found: list[str] = []
-    plural = False
-    for at, token in enumerate(tokens):
-        if token.tag != "noun":
-            plural = False
-        elif plural:
-            found.append(token.text)
-        elif at + 1 < len(tokens) and tokens[at + 1].tag == "noun":
-            lower = token.lower
-            plural = singular(lower) != lower and is_animate(lower) and not _is_named_so(tokens, at)
+    for named, run in groupby(tokens, lambda token: token.tag == "noun"):
+        nouns = [*run] if named else []
+        # "Mens shoes", "dogs ears".
+        head = singular(nouns[-1].lower) if nouns else ""
+        if head in lexicon.PARTS or head in lexicon.CLOTHES:
+            continue
+        for at, noun in enumerate(nouns[:-1]):
+            plural = singular(noun.lower) != noun.lower and is_animate(noun.lower)
+            if plural and noun.lower not in lexicon.PLURAL_MODIFIERS:
+                found += [one.text for one in nouns[at + 1 :]]
+                break
     return found
-
-
-def _is_named_so(tokens: Sequence[Token], at: int) -> bool:
-    """Return whether a plural is of a part or of clothes: "mens shoes", "dogs ears"."""
-    last = next(
-        (step for step in range(at + 1, len(tokens)) if tokens[step].tag != "noun"), len(tokens)
-    )
-    head = singular(tokens[last - 1].lower)
-    return tokens[at].lower in PLURAL_MODIFIERS or head in PARTS or head in CLOTHES
 
 
 def passages_of(
     text: str, sentence: Sequence[str], some: Sequence[str], reason: str
 ) -> Iterator[Passage]:
     """Yield the words ``some`` of a sentence as passages, neighbours together."""
-    run: list[str] = []
-    for word in sentence:
-        if any(word is one for one in some):
-            run.append(word)
-        elif run:
-            yield _passage(text, run, reason)
-            run = []
-    if run:
-        yield _passage(text, run, reason)
+    for told, run in groupby(sentence, lambda word: any(word is one for one in some)):
+        if told:
+            yield _passage(text, [*run], reason)
 
 
 def _passage(text: str, run: Sequence[str], reason: str) -> Passage:

@@ -10,17 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.spelling import parts_of_speech
-from scenewright.agents.parsers.splitting import BREAK, Word
-from scenewright.agents.parsers.tagging import (
-    ADJECTIVES,
-    PLURAL_MODIFIERS,
-    is_animate,
-    phrases,
-    rough,
-    words,
-)
+from scenewright.agents.parsers.splitting import BREAK, LISTS, Word
+from scenewright.agents.parsers.tagging import is_animate, phrases, rough, words
 from scenewright.core.inflection import singular, verb_base
 from scenewright.core.intent import Global, GlobalKind
 
@@ -35,16 +30,18 @@ _MAKING = frozenset({"by", "art", "artwork", "style", "inspired"})
 _TAILS = sorted(phrases("style", "tails"), key=len, reverse=True)
 _YEARS = re.compile(r"[0-9]+(?:st|nd|rd|th|s)?")
 
-_KINDS: tuple[GlobalKind, ...] = (
-    "artist", "aspect", "light", "medium", "view", "time", "weather", "mood", "quality",
-)  # fmt: skip
+
+def _joined(name: str) -> frozenset[str]:
+    """Return the phrases of a list, each as one text."""
+    return frozenset(map(" ".join, phrases("globals", name)))
+
+
 _WORDS: dict[GlobalKind, frozenset[str]] = {
-    kind: words("globals", kind) for kind in _KINDS if kind not in ("artist", "aspect")
+    kind: words("globals", kind)
+    for kind in ("light", "medium", "view", "time", "weather", "mood", "quality")
 }
 _INTENSITY = words("globals", "intensity")
-_TIMES, _WEATHERS, _LIGHTS = (
-    frozenset(map(" ".join, phrases("globals", name))) for name in ("times", "weathers", "lights")
-)
+_TIMES, _WEATHERS, _LIGHTS = map(_joined, ("times", "weathers", "lights"))
 _DAYS = words("globals", "days")
 _SEASONS = words("globals", "seasons")
 
@@ -64,48 +61,11 @@ _ANY: dict[str, str] = {
         "light": _LIGHTS,
         "day": _DAYS,
         "moods": words("globals", "moods"),
-        **{
-            name: frozenset(map(" ".join, phrases("globals", name)))
-            for name in ("lenses", "rendered_in", "viewpoints")
-        },
+        **{name: _joined(name) for name in ("lenses", "rendered_in", "viewpoints")},
     }.items()
 }
-_IN = r"(?:at|in|during|by|around|under|before|after)\s+(?:the\s+|an?\s+)?"
-_LATE = r"(?:late\s+|early\s+|mid-?\s*|middle\s+of\s+the\s+)?"
-_THE = r"(?:an?\s+|the\s+)?"
-_NO_TIME = "".join(rf"(?<!{word}\s)" for word in ("reads", "says", "shows", "reading", "showing"))
-_END = r"(?=\s*(?:[,.;]|$))"
-_PHRASES: tuple[tuple[GlobalKind, str], ...] = (
-    ("light", _IN + r"(?:(?:{how})[\s-]+){{0,2}}(?:{light})"),
-    ("weather", _IN + r"(?:(?:{how})[\s-]+){{0,2}}(?:{weather})"),
-    ("time",
-     r"(?:late\s+|early\s+)?" + _IN + r"(?:(?:{how})[\s-]+){{0,2}}" + _LATE + r"(?:{time})"),
-    ("weather",
-     r"(?:on|in|under|during)\s+(?:an?|the)\s+(?:very\s+)?(?:(?:{strength})\s+)?(?:{sky})"
-     r"(?:(?:\s+and|\s*,)?\s+(?:{sky}))*\s+(?:{day})"),
-    ("weather",
-     r"(?<![\w,.;])^\s*" + _THE + r"(?:(?:{how}|{sky})[\s,]+(?:and\s+)?)+(?:{day})"
-     r"(?=\s+(?:in|at|on|over|with)\b)"),
-    ("light",
-     r"(?:in|under|with|by|bathed\s+in)\s+" + _THE + r"(?:(?:{lit})[\s,]+(?:and\s+)?)*"
-     r"(?:lighting|illumination)"),
-    ("light", r"(?:in|under)\s+" + _THE + r"(?:(?:{lit})[\s,]+(?:and\s+)?)+light" + _END),
-    ("mood", r"(?:with|in)\s+an?\s+(?:[\w-]+\s+){{1,3}}(?:{moods})"),
-    ("view", r"(?:in|with)\s+(?:[\w-]+\s+){{0,2}}(?:{lenses})"),
-    ("view",
-     r"with\s+" + _THE + r"(?:soft(?:ly)?\s+)?(?:blurred|blurry|bokeh|unfocused|"
-     r"out[\s-]of[\s-]focus)\s+background"),
-    ("view",
-     r"(?:(?:seen|viewed|shot|taken|photographed|pictured|looking|captured)\s+)?from\s+" + _THE
-     + r"(?:{viewpoints})" + _END),
-    ("view", r"at\s+eye[\s-]+level"),
-    ("style",
-     r"(?:in|as)\s+" + _THE + r"(?:black\s+and\s+white|sepia|monochrome|gr[ae]yscale)" + _END),
-    ("medium", r"(?:in|as)\s+" + _THE + r"(?:{rendered_in})"),
-    ("aspect",
-     _NO_TIME + r"(?:aspect\s+ratio\s+(?:of\s+)?)?\b\d{{1,2}}:\d{{1,2}}\b"
-     r"(?:\s+aspect\s+ratio)?"),
-)  # fmt: skip
+_SAID: dict[str, Any] = LISTS.data["settings"]
+_PHRASES: list[tuple[GlobalKind, str]] = _SAID["phrases"]
 _ENDS = (
     rf"\b(?!\s+of\b(?!\s+(?:the\s+)?(?:{_ANY['time']}))|[-'’]"
     r"|\s+(?:sky|scene|light|clothes|gear|hat|coat|forest|jacket|boots)\b)"
@@ -113,7 +73,9 @@ _ENDS = (
 """No such phrase goes on: "in the night sky", "in a storm of paper"."""
 _SETTINGS = re.compile(
     r"\b(?:"
-    + "|".join(f"(?P<p{at}>{said.format(**_ANY)})" for at, (_, said) in enumerate(_PHRASES))
+    + "|".join(
+        f"(?P<p{at}>{said.format(**_SAID, **_ANY)})" for at, (_, said) in enumerate(_PHRASES)
+    )
     + f"){_ENDS}",
     re.IGNORECASE,
 )
@@ -205,6 +167,7 @@ def without_request(said: Sequence[str]) -> list[str]:
     return list(said[step + to_whom :])
 
 
+_NAMES = frozenset({"noun", "either", "weak", "adjective"})
 _BARE = frozenset({"article", "preposition", "and"})
 _LAST = frozenset(
     {"of", "showing", "shows", "depicting", "from", "featuring", "a", "an", "the", "with", "in"}
@@ -233,7 +196,11 @@ def without_style(words: Sequence[str], first: bool = True) -> list[str]:
         begins = first and at == 0
         rest = _without_tail(_without_maker(_without_lead(fragment, begins or len(fragment) > 2)))
         names = names or (len(fragment) > len(rest) and "by" in map(str.lower, fragment))
-        alone = not first and len(fragments) == 1 and 1 < len(rest) < 5 and _is_alone(rest)
+        named = [one for one in map(str.lower, rest) if one not in ("a", "an")]
+        alone = not first and len(fragments) == 1 and 1 < len(rest) < 5 and bool(named)
+        alone = alone and all(rough(word) in _NAMES for word in named)
+        # "Marble statue".
+        alone = alone and (named[-1] in _ALONE or _makes_style(named[-1]))
         if not rest or alone or _is_style(rest, begins) or _is_setting(rest):
             styled, aside = styled or not begins, bool(kept)
             continue
@@ -260,12 +227,9 @@ def _is_name(words: Sequence[str]) -> bool:
 def _is_look(words: Sequence[str]) -> bool:
     """Return whether words after a phrase of style say how all of it looks: "smooth"."""
     lower = [word.lower() for word in words]
-    if all(rough(word) in ("adjective", "and", "adverb") for word in lower):
-        return True
-    hues = lower[-1] in _HUES and all(
-        rough(word) in ("adjective", "either", "noun") for word in lower
-    )
-    return len(lower) < 4 and hues
+    kinds = {rough(word) for word in lower}
+    hues = lower[-1] in _HUES and kinds <= {"adjective", "either", "noun"}
+    return kinds <= {"adjective", "and", "adverb"} or (len(lower) < 4 and hues)
 
 
 _HUES = frozenset({"color", "colors", "colour", "colours", "tones", "hues", "shades", "palette"})
@@ -348,9 +312,9 @@ def _without_tail(words: list[str]) -> list[str]:
         return words
     # "Two dogs photo": a medium stands after a plural, or a number that it does not go with.
     if singular(lower[-2]) != lower[-2] and rough(lower[-2]) == "noun":
-        return words if lower[-2] in PLURAL_MODIFIERS else words[:-1]
+        return words if lower[-2] in lexicon.PLURAL_MODIFIERS else words[:-1]
     at = len(lower) - 2
-    while at and rough(lower[at]) in ("noun", "weak", "either", "adjective"):
+    while at and rough(lower[at]) in _NAMES:
         at -= 1
     counted = rough(lower[at]) == "number" and lower[at] not in ("one", "single")
     return words[:-1] if counted else words
@@ -381,30 +345,20 @@ def _is_style(words: Sequence[str], first: bool) -> bool:
     small = [rough(word) in _SMALL for word in lower]
     named = any(s and not m for s, m in zip(style, small, strict=True))
     if named and all(s or m for s, m in zip(style, small, strict=True)):
-        return not first or len(lower) > 1 or lower[0] not in ADJECTIVES
+        return not first or len(lower) > 1 or lower[0] not in lexicon.ADJECTIVES
     if first or is_animate(lower[-1]):
         return False
     placed = any(rough(word) == "preposition" and word != "of" for word in lower)
-    return (
-        (style[-1] and not placed) or lower[0] in _MAKING or any(word in _SITES for word in lower)
-    )
+    sites = any(word in _SITES for word in lower)
+    return (style[-1] and not placed) or lower[0] in _MAKING or sites
 
 
 def _is_painted(lower: Sequence[str]) -> bool:
     """Return whether words say what a picture is painted with and on: "oil on canvas"."""
     if "on" not in lower or lower[-1] not in _SUPPORTS:
         return False
-    paints = [
-        word for word in lower[: lower.index("on")] if rough(word) not in ("and", "adjective")
-    ]
+    paints = [one for one in lower[: lower.index("on")] if rough(one) not in ("and", "adjective")]
     return bool(paints) and all(singular(word) in _PAINTS for word in paints)
-
-
-def _is_alone(words: Sequence[str]) -> bool:
-    """Return whether a sentence without a verb names but a medium: "marble statue"."""
-    lower = [word.lower() for word in words if word.lower() not in ("a", "an")]
-    named = all(rough(word) in ("noun", "either", "weak", "adjective") for word in lower)
-    return named and bool(lower) and (lower[-1] in _ALONE or _makes_style(lower[-1]))
 
 
 def _makes_style(word: str) -> bool:

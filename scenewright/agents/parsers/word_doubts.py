@@ -6,23 +6,14 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise, takewhile
 
+from scenewright.agents.parsers import tagging as lexicon
 from scenewright.agents.parsers.links import GIVES
 from scenewright.agents.parsers.mentions import Item, Mention
 from scenewright.agents.parsers.naming import misspelt
 from scenewright.agents.parsers.read_sentence import ReadSentence, unsure
 from scenewright.agents.parsers.spelling import is_known, parts_of_speech
 from scenewright.agents.parsers.splitting import FRAME_NOUNS, Word
-from scenewright.agents.parsers.tagging import (
-    ADJECTIVES,
-    END,
-    GROUPS,
-    NUMBER_WORDS,
-    PARTICLES,
-    PLURAL_MODIFIERS,
-    Token,
-    rough,
-    words,
-)
+from scenewright.agents.parsers.tagging import END, Token, rough, words
 from scenewright.core.english import article
 from scenewright.core.inflection import plural, singular, verb_base
 from scenewright.core.intent import Doubt
@@ -58,7 +49,7 @@ class WordDoubts(ReadSentence):
         if not other.bare or other.least < 2 or other.attributes:
             return
         start, end = other.place
-        spelt = NUMBER_WORDS[counted.number - 1 : counted.number] if counted.number else ()
+        spelt = lexicon.NUMBER_WORDS[counted.number - 1 : counted.number] if counted.number else ()
         number, name = spelt[0] if spelt else str(counted.number), self.text[start:end]
         yield self.doubt(
             "count", counted.place[0], end, f"{number} in all, or {number} of each?",
@@ -106,7 +97,9 @@ class WordDoubts(ReadSentence):
             return
         start, end = mention.place
         said = self.text[start:end].split()
-        if any(of == "of" and GROUPS.get(word.lower(), 0) > 1 for word, of in pairwise(said)):
+        if any(
+            of == "of" and lexicon.GROUPS.get(word.lower(), 0) > 1 for word, of in pairwise(said)
+        ):
             name = mention.name
             yield self.doubt(
                 "count", start, end, f"is this one {name}, or several?",
@@ -181,14 +174,14 @@ class WordDoubts(ReadSentence):
                     yield self.unclear(start, end, f"is {self.text[start:end]!r} a name?")
             case "adjective" if "be" not in told:
                 first = self.peek(at - 2)
-                tells = isinstance(first, Mention) and first.name.lower() not in ADJECTIVES
+                tells = isinstance(first, Mention) and first.name.lower() not in lexicon.ADJECTIVES
                 listed = before.tag == "comma" and after.tag == "and"
                 if before is END or (listed and tells):
                     yield self.unclear(start, end, f"what is {text}?")
             case "adverb" if isinstance(before, Mention) and before.name:
                 named = "NOUN" in parts_of_speech(lower) and not lower.endswith("ly")
                 ends = after.tag in ("end", "comma", "and")
-                if named and not ends and lower not in PARTICLES:
+                if named and not ends and lower not in lexicon.PARTICLES:
                     start = before.place[0]
                     yield self.doubt(
                         "reading", start, end,
@@ -216,7 +209,7 @@ class WordDoubts(ReadSentence):
         parts = mention.name.split()
         odd = bool(parts) and parts[-1] in FRAME_NOUNS
         odd = odd or any(
-            (singular(word) != word and word not in PLURAL_MODIFIERS and "'" not in word)
+            (singular(word) != word and word not in lexicon.PLURAL_MODIFIERS and "'" not in word)
             or rough(word) in ("preposition", "clause", "auxiliary")
             for word in parts[:-1]
         )
