@@ -37,7 +37,8 @@ def edited_sentence(scene: SceneGraph) -> str:
     if len(changes) > _MOST_CHANGES or not left <= set(scene.relations):
         return ""
     for change in changes:
-        read = next((r for text in _wordings(now, change) if (r := _reads(text, change))), None)
+        reads = map(_read, _wordings(now, change))
+        read = next((one for one in reads if one is not None and _same(one, change)), None)
         if read is None:
             return ""
         # The new sentence with the ids of the scene.
@@ -50,12 +51,6 @@ def _read(text: str) -> SceneGraph | None:
         return parse_caption(text)
     except CaptionError:
         return None
-
-
-def _reads(text: str, wanted: SceneGraph) -> SceneGraph | None:
-    """Return what the rules read in ``text`` if that is ``wanted``, in whatever order."""
-    read = _read(text)
-    return read if read is not None and _same(read, wanted) else None
 
 
 def _same(one: SceneGraph, other: SceneGraph) -> bool:
@@ -117,18 +112,18 @@ def _wordings(now: SceneGraph, then: SceneGraph) -> Iterator[str]:
     for item in (one for one in now.objects if one != wanted[one.id]):
         other = wanted[item.id]
         for start, end in names.spans(item.name):
-            if item.name != other.name and is_mass(item.name) != is_mass(other.name):
-                return
-            if item.name != other.name:
-                yield _put(sentence, start, end, other.name)
-            else:
+            if item.name == other.name:
                 yield from _valued(sentence, start, end, item, other)
+            elif is_mass(item.name) == is_mass(other.name):
+                yield _put(sentence, start, end, other.name)
         return
-    told = _changes_in_words(now, then, known)
     body, dashes, options = sentence.partition(" --")
-    full = body if body.endswith((".", "!", "?")) else f"{body}."
-    if told:
-        yield f"{full} {told}{dashes}{options}"
+    if told := _changes_in_words(now, then, known):
+        yield f"{_ended(body)} {told}{dashes}{options}"
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _valued(
@@ -141,18 +136,14 @@ def _valued(
     if old is not None:
         places = [m.span() for m in re.finditer(rf"\b{re.escape(old)}\b", sentence, re.IGNORECASE)]
         for first, last in sorted(places, key=lambda place: abs(place[0] - start)):
-            if new is not None:
-                yield _put(sentence, first, last, new)
-            else:
-                yield _put(sentence, first, last, "")
+            yield _put(sentence, first, last, new or "")
         return
     assert new is not None
     one = SceneObject(id="x", name=item.name, attributes=Attributes({key: new}))
     if described(one).before:
         yield _put(sentence, start, start, f"{new} ")
     yield _put(sentence, end, end, f" {predicative(key, new)}")
-    full = sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
-    yield f"{full} The {item.name} is {predicative(key, new)}."
+    yield f"{_ended(sentence)} The {item.name} is {predicative(key, new)}."
 
 
 def _without(sentence: str, start: int, end: int) -> Iterator[str]:
@@ -193,8 +184,8 @@ def _changes_in_words(now: SceneGraph, then: SceneGraph, known: dict[str, SceneO
         ),
     )
     groups = grouped(part)
-    old = [group for group in groups if any(item.id in known for item in group.items)]
-    if any(item.id not in known for group in old for item in group.items):
+    old = [group for group in groups if not known.keys().isdisjoint(group.ids)]
+    if not all(known.keys() >= set(group.ids) for group in old):
         return ""
     told: Sequence[str] = Writer(groups, brief=False, known=old).write()
     return " ".join(f"{text[:1].upper()}{text[1:]}." for text in told if text)

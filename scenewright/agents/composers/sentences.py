@@ -36,21 +36,6 @@ def sentences(scene: SceneGraph, brief: bool = False) -> str:
     What is said of the whole picture goes with the first sentence, which is then a noun phrase: a
     picture before it ("an oil painting of …"), the rest after it.
     """
-    lead, rest, options = _frame(scene)
-    written = [one for one in Writer(grouped(scene), brief, bool(lead or rest)).write() if one]
-    if lead:
-        lead = lead.removeprefix("an ").removeprefix("a ") if brief else lead
-        written[0] = f"{lead} of {written[0]}"
-    for at, one in enumerate(rest):
-        short = at == 0 and len(written[0].split()) <= _SHORT and goes_on(one)
-        written[0] = f"{written[0]}{'' if short else ','} {one}"
-    told = [f"{text[:1].upper()}{text[1:]}." for text in written]
-    # Options of drawing programs end a prompt.
-    return " ".join([*told, *options])
-
-
-def _frame(scene: SceneGraph) -> tuple[str, list[str], list[str]]:
-    """Return the picture that shows the scene, what else is said of the whole, and options."""
     intent = scene.intent
     texts = [one.text.casefold() for one in intent.globals]
     wishes = [
@@ -61,11 +46,20 @@ def _frame(scene: SceneGraph) -> tuple[str, list[str], list[str]]:
     shown = (one for kind in ("medium", "style", "view", "artist") for one in wishes
              if one.kind == kind and picture_phrase(one))  # fmt: skip
     leading = next(shown, None)
+    lead = picture_phrase(leading) if leading is not None else ""
     rest = [f'with the text "{text}"' for text in intent.texts]
     rest += [as_said(one) for one in wishes if one is not leading and one.text[:2] != "--"]
     rest += [exclusion_phrase(one) for one in intent.exclusions if one.of is None]
-    lead = picture_phrase(leading) if leading is not None else ""
-    return lead, list(dict.fromkeys(rest)), [w.text for w in wishes if w.text[:2] == "--"]
+    written = [one for one in Writer(grouped(scene), brief, bool(lead or rest)).write() if one]
+    if lead:
+        lead = lead.removeprefix("an ").removeprefix("a ") if brief else lead
+        written[0] = f"{lead} of {written[0]}"
+    for at, one in enumerate(dict.fromkeys(rest)):
+        short = at == 0 and len(written[0].split()) <= _SHORT and goes_on(one)
+        written[0] = f"{written[0]}{'' if short else ','} {one}"
+    told = [f"{text[:1].upper()}{text[1:]}." for text in written]
+    # Options of drawing programs end a prompt.
+    return " ".join([*told, *(one.text for one in wishes if one.text[:2] == "--")])
 
 
 def sentences_within(
