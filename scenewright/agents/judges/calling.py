@@ -63,8 +63,8 @@ class CallingJudge(ABC, Generic[ClientT, CapsT]):
         caller: Caller,
         caps: CapsT,
         *,
-        account: str = "",
-        priced_as: str = "",
+        account: str,
+        priced_as: str,
     ) -> None:
         """Set up the judge for ``client`` and ``caller``.
 
@@ -155,9 +155,19 @@ class CallingJudge(ABC, Generic[ClientT, CapsT]):
                 found[at] = self._answer(fact, FactReading(reason=reason))
             else:
                 todo.append((at, fact))
+
+        async def ask(chunk: Sequence[Numbered]) -> list[Numbered]:
+            answers, hopeful = await self._ask(pictures, [fact for _, fact in chunk])
+            for (at, _), answer in zip(chunk, answers, strict=True):
+                # Costs are added to those of an earlier answer.
+                (found[at],) = with_costs([answer], [found[at]] if at in found else [])
+            return [one for one, again in zip(chunk, hopeful, strict=True) if again]
+
         # Once more for what a call that answered others left out.
         for _ in range(2):
-            todo = await self._ask_all(pictures, todo, found)
+            async with asyncio.TaskGroup() as group:
+                asked = [group.create_task(ask(chunk)) for chunk in self._chunks(todo)]
+            todo = [one for task in asked for one in task.result()]
         return [found[at] for at in range(len(facts))]
 
     async def aclose(self) -> None:
@@ -165,24 +175,6 @@ class CallingJudge(ABC, Generic[ClientT, CapsT]):
         if not self._closed:
             self._closed = True
             await self._client.aclose()
-
-    async def _ask_all(
-        self, pictures: Pictures, todo: Sequence[Numbered], found: dict[int, Answer]
-    ) -> list[Numbered]:
-        """Ask ``todo`` in chunks, all at once, and put the answers into ``found``.
-
-        Costs are added to those of earlier answers. Returns the facts that may be asked again.
-        """
-
-        async def ask(chunk: Sequence[Numbered]) -> list[Numbered]:
-            answers, hopeful = await self._ask(pictures, [fact for _, fact in chunk])
-            for (at, _), answer in zip(chunk, answers, strict=True):
-                (found[at],) = with_costs([answer], [found[at]] if at in found else [])
-            return [one for one, again in zip(chunk, hopeful, strict=True) if again]
-
-        async with asyncio.TaskGroup() as group:
-            asked = [group.create_task(ask(chunk)) for chunk in self._chunks(todo)]
-        return [one for task in asked for one in task.result()]
 
     async def _ask(
         self, pictures: Pictures, facts: Sequence[Fact]
