@@ -156,12 +156,27 @@ def _states(
     by_id = {verdict.fact_id: verdict for verdict in verdicts}
     row = {fact.id: at for at, fact in enumerate(facts)}
     parents = [[row[parent] for parent in fact.parents if parent in row] for fact in facts]
-    # Without enough answers the verdict is kept.
-    states = np.tile(np.array([_own(fact, by_id) for fact in facts], np.int8), (len(sets), 1))
+    # The panel's verdicts, for draws without enough answers; whether judges were asked; and the
+    # number of ancestors above each other.
+    own: list[int] = []
+    was_asked: list[bool] = []
+    depths: list[int] = []
+    for fact, rows, verdict in zip(facts, parents, verdicts, strict=True):
+        above = [by_id[parent] for parent in fact.parents if parent in by_id]
+        states_above = {one.state for one in above}
+        # Void though its parents are there: asked, but of an instance that is not in the image.
+        missing = verdict.state == "void" and states_above.isdisjoint(("no", "void"))
+        own.append(_NO if missing else _OWN[verdict.state])
+        # Also what is void since an unsure object is absent.
+        unsure = "no" in states_above and not any(voids(one, fact) for one in above)
+        was_asked.append(verdict.state != "void" or unsure)
+        depths.append(1 + max((depths[at] for at in rows), default=-1))
+    states = np.tile(np.array(own, np.int8), (len(sets), 1))
     likely = np.tile(np.array([verdict.likelihood for verdict in verdicts]), (len(sets), 1))
     learnt = np.zeros((0, len(table)))
-    for rows in _waves(parents):
-        asked = [at for at in rows if _was_asked(facts[at], by_id)]
+    for level in sorted(set(depths)):
+        rows = [at for at, depth in enumerate(depths) if depth == level]
+        asked = [at for at in rows if was_asked[at]]
         if asked:
             arrays = answer_arrays([facts[at] for at in asked], table)
             enough = sets @ (~np.isnan(arrays.values)).T >= panel.quorum
@@ -176,22 +191,7 @@ def _states(
                 if facts[at].shows_objects:
                     absent &= likely[:, parent] <= UNSURE_THRESHOLD
                 states[absent, at] = _NO
-    return _resolve_states(facts, states, likely, parents)
-
-
-def _was_asked(fact: Fact, verdicts: Mapping[str, Verdict]) -> bool:
-    """Return whether judges were asked: also what is void since an unsure object is absent."""
-    if verdicts[fact.id].state != "void":
-        return True
-    above = [verdicts[parent] for parent in fact.parents if parent in verdicts]
-    return any(one.state == "no" for one in above) and not any(voids(v, fact) for v in above)
-
-
-def _resolve_states(
-    facts: Sequence[Fact], states: Codes, likely: Array, parents: Sequence[Sequence[int]]
-) -> Codes:
-    """Return ``states`` with unsure objects decided, as ``resolve_verdicts`` does for a card."""
-    row = {fact.id: at for at, fact in enumerate(facts)}
+    # Decide unsure objects, as ``resolve_verdicts`` does for a card.
     found = np.where(states == _YES, likely, 0.0)
     result = states.copy()
     for at, fact in enumerate(facts):
@@ -207,21 +207,3 @@ def _resolve_states(
         for parent in parents[at] if fact.shows_objects else ():
             result[result[:, parent] == _NO, at] = _NO
     return result
-
-
-def _waves(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return rows by the depth of their ancestors: those without parents first."""
-    depth: list[int] = []
-    for above in parents:
-        depth.append(1 + max((depth[at] for at in above), default=-1))
-    return [[at for at, d in enumerate(depth) if d == level] for level in sorted(set(depth))]
-
-
-def _own(fact: Fact, verdicts: Mapping[str, Verdict]) -> int:
-    """Return the panel's verdict of ``fact``, for draws that have none."""
-    state = verdicts[fact.id].state
-    if state != "void":
-        return _OWN[state]
-    above = [verdicts[parent].state for parent in fact.parents if parent in verdicts]
-    # Void though its parents are there: asked, but of an instance that is not in the image.
-    return _UNKNOWN if "no" in above or "void" in above else _NO

@@ -100,16 +100,21 @@ def able_judges(judges: Iterable[Judge], kind: FactKind) -> tuple[Judge, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pooled:
-    """Result of pooling ballots; NaN, or False, without answers."""
+    """Result of pooling answers; NaN, or False, without answers.
+
+    Of several draws of judges (:meth:`Panel.pool_draws`) arrays have these as their first axis.
+    """
 
     probabilities: Array
     """Probability of each fact, (n_facts,)."""
     rivals: Array
     """Probability of each rival, (n_rivals,)."""
-    leading: tuple[int | None, ...]
-    """Row of the strongest rival of each fact; None for a yes/no fact."""
+    rival_scores: Array
+    """Numbers by which the rivals are ordered, (n_rivals,)."""
     holds: NDArray[np.bool_]
     """The verdicts, (n_facts,)."""
+    leading: tuple[int | None, ...] = ()
+    """Row of the strongest rival of each fact, None for a yes/no fact; empty for several draws."""
 
     @property
     def two_way_probabilities(self) -> Array:
@@ -120,20 +125,6 @@ class Pooled:
                 total = found[at] + self.rivals[row]
                 found[at] = found[at] / total if total > 0.0 else 0.5
         return found
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PooledDraws:
-    """Result of pooling for several draws of judges, one a row; NaN, or False, without answers."""
-
-    probabilities: Array
-    """Probability of each fact, (n_draws, n_facts)."""
-    rivals: Array
-    """Probability of each rival, (n_draws, n_rivals)."""
-    rival_scores: Array
-    """Numbers by which the rivals are ordered, (n_draws, n_rivals)."""
-    holds: NDArray[np.bool_]
-    """The verdicts, (n_draws, n_facts)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,12 +217,13 @@ class Panel:
         no calibration of a judge.
         """
         drawn = self.pool_draws(answers, np.ones((1, len(answers.judges)), np.int64), others)
-        leading = tuple(answers.leading(drawn.rival_scores[0]))
-        return Pooled(drawn.probabilities[0], drawn.rivals[0], leading, drawn.holds[0])
+        scores = drawn.rival_scores[0]
+        leading = tuple(answers.leading(scores))
+        return Pooled(drawn.probabilities[0], drawn.rivals[0], scores, drawn.holds[0], leading)
 
     def pool_draws(
         self, answers: AnswerArrays, draws: NDArray[np.int64], others: Array | None = None
-    ) -> PooledDraws:
+    ) -> Pooled:
         """Return the result of :meth:`pool` for panels in which judges count several times.
 
         ``draws`` (n_draws, n_judges) has how often. Every option of a choice gets its probability
@@ -283,7 +275,7 @@ class Panel:
             rival_likely = rival_scores = weighted_means(rivals, None, draws)
         chosen = scores > answers.strongest(rival_scores) + UNDECIDED
         holds = np.where(answers.choices, chosen, likely > self.threshold)
-        return PooledDraws(likely, rival_likely, rival_scores, holds)
+        return Pooled(likely, rival_likely, rival_scores, holds)
 
     def _evidence(
         self, values: Array, kinds: Sequence[FactKind], forms: Sequence[str], answers: AnswerArrays
@@ -379,6 +371,7 @@ class Panel:
         arrays = answer_arrays(facts, table)
         learns = self.aggregation == "dawid_skene"
         pooled = self.pool(arrays, answer_table(learnt, table)[0] if learns else None)
+        bounded, rivals = np.clip(pooled.probabilities, 0.0, 1.0), np.clip(pooled.rivals, 0.0, 1.0)
         bits = disagreement(arrays.values).tolist()
         verdicts: list[Verdict] = []
         for at, fact in enumerate(facts):
@@ -406,9 +399,9 @@ class Panel:
                 Verdict(
                     fact_id=fact.id,
                     state="yes" if pooled.holds[at] else "no",
-                    probability=_bounded(pooled.probabilities[at]),
+                    probability=float(bounded[at]),
                     rival="" if rival is None else arrays.rival_names[rival],
-                    rival_probability=None if rival is None else _bounded(pooled.rivals[rival]),
+                    rival_probability=None if rival is None else float(rivals[rival]),
                     disagreement=min(1.0, bits[at]),
                     methods=tuple(sorted(method for method in methods if method is not None)),
                     **counts,
@@ -422,7 +415,3 @@ def _total(evidence: Array, draws: NDArray[np.int64]) -> Array:
     answers = sums(~np.isnan(evidence), draws)
     total: Array = np.where(answers > 0.0, sums(np.nan_to_num(evidence), draws), np.nan)
     return total
-
-
-def _bounded(probability: float) -> float:
-    return float(min(1.0, max(0.0, probability)))
