@@ -37,11 +37,12 @@ from pydantic import Field, model_validator
 from scenewright.agents.panel.aggregation import (
     Array,
     Mask,
+    binary_only,
     checked_probabilities,
     expit,
+    vote_log_odds,
     weighted_means,
 )
-from scenewright.agents.panel.pooling import binary_only, vote_log_odds
 from scenewright.core.validation import FiniteModel
 
 LEAST_JUDGES = 3

@@ -5,7 +5,7 @@ sensitivity and specificity of its votes, the temperature that calibrates its pr
 al., 2017, for yes/no answers), and its Brier score and expected calibration error without and with
 that temperature. For whole panels: weights of their judges
 (:mod:`scenewright.agents.panel.stacking`), and sensitivity and specificity of their verdicts, which
-correct a score for the panel's errors (:mod:`scenewright.agents.panel.corrections`).
+correct a score for the panel's errors (:mod:`scenewright.agents.panel.scores`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from scenewright.agents.panel.aggregation import (
     checked_probabilities,
     expected_calibration_error,
     expit,
+    log_odds,
 )
 from scenewright.agents.panel.agreement import JudgeWeights, judge_weights
 from scenewright.agents.panel.answer_arrays import answer_arrays, answer_table
@@ -44,7 +45,7 @@ from scenewright.agents.panel.rates import (
     form_of,
     temper,
 )
-from scenewright.agents.panel.stacking import PanelStack, fit_stack, log_odds
+from scenewright.agents.panel.stacking import PanelStack, fit_stack
 from scenewright.config.profiles import CascadeSpec
 from scenewright.core.facts import FACT_KINDS, Answer, Fact, FactKind
 from scenewright.core.ports.judge import unscored

@@ -18,11 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from scenewright.agents.panel.aggregation import Array, checked_probabilities, expit
+from scenewright.agents.panel.aggregation import Array, checked_probabilities, expit, log_odds
 from scenewright.core.validation import FiniteModel
 
-CLOSEST = 1e-3
-"""Probabilities are clipped to this distance from 0 and 1 before the logarithm."""
 PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """Tried on d, the deviations of the weights."""
 FOLDS = 5
@@ -197,13 +195,6 @@ def folds_of_groups(groups: Places, folds: int, seed: int = 0) -> Places:
     of_group[np.random.default_rng(seed).permutation(n)] = np.arange(n) % folds
     found: Places = of_group[groups]
     return found
-
-
-def log_odds(probabilities: Array, closest: Array | float = CLOSEST) -> Array:
-    """Return ``log(p / (1 − p))`` in nats with p kept within [closest, 1 − closest]; NaN kept."""
-    inner = np.clip(probabilities, closest, 1.0 - closest)
-    result: Array = np.log(inner) - np.log1p(-inner)
-    return result
 
 
 def ridge_logistic(

@@ -15,10 +15,10 @@ from langchain_core.messages import (
 )
 from langchain_core.messages import ToolCall as LangChainCall
 
-from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.model import (
     DECLINED,
     EXPECTED_OUTPUT,
+    account_chat,
     conversation,
     estimate,
     message_from,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from scenewright.agents.panel import intervals
-from scenewright.agents.panel.intervals import score_intervals
 from scenewright.agents.panel.panel import Panel
+from scenewright.agents.panel.scores import score_intervals
 from scenewright.config.profiles import Aggregation
 from scenewright.core.facts import (
     Answer,

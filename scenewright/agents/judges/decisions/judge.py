@@ -21,26 +21,24 @@ from scenewright.agents.judges.calling import (
     Sizes,
     chunks,
 )
-from scenewright.agents.judges.decisions.asking import (
+from scenewright.agents.judges.decisions.models import DecisionCaps, Host, caps_of, host_of
+from scenewright.agents.judges.decisions.questions import (
     ASKING,
     DECISION_PROMPT,
-    STATEMENT_PROMPT,
-    DecisionSheet,
-    Question,
-    copies,
-    problem_of,
-    sheet_of,
-)
-from scenewright.agents.judges.decisions.models import DecisionCaps, Host, caps_of, host_of
-from scenewright.agents.judges.decisions.reading import (
     READING,
+    STATEMENT_PROMPT,
     Decided,
     DecisionReading,
+    DecisionSheet,
     JsonObject,
+    Question,
+    copies,
     parse_json,
     parts_of,
+    problem_of,
     read_listed,
     read_named,
+    sheet_of,
     weighed,
 )
 from scenewright.agents.judges.pictures import PreparedImage, image_tokens, prepare, text_tokens
