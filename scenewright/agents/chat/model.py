@@ -18,13 +18,7 @@ from typing import Any, NoReturn
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.exceptions import OutputParserException
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages import ToolCall as LangChainCall
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -32,7 +26,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from PIL import Image
-from pydantic import BaseModel, PrivateAttr, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from scenewright.agents.judges.models import ModelCaps, caps_of
 from scenewright.agents.judges.pictures import character_tokens, image_tokens
@@ -245,34 +239,16 @@ class AccountChat(BaseChatModel):
     model: str
     """The model, as the provider names it."""
     account: str
-    _client: ModelClient[Any] = PrivateAttr()
-    _caller: Caller = PrivateAttr()
-    _caps: ModelCaps = PrivateAttr()
-    _priced_as: str = PrivateAttr()
-
-    _limit: str = PrivateAttr()
-
-    def __init__(
-        self,
-        client: ModelClient[Any],
-        caller: Caller,
-        caps: ModelCaps,
-        *,
-        account: str,
-        priced_as: str,
-        limit: str = OF_THE_MODEL,
-    ) -> None:
-        """``account``: its name; ``priced_as``: prefix of the model in the table of prices.
-
-        ``limit``: the setting of the most output tokens, for messages. The model closes its client,
-        but not the ``caller``, which others share.
-        """
-        super().__init__(provider=client.provider, model=client.model, account=account)
-        self._client = client
-        self._caller = caller
-        self._caps = caps
-        self._priced_as = priced_as
-        self._limit = limit
+    """Its name."""
+    client: ModelClient[Any] = Field(exclude=True, repr=False)
+    """Closed with the model."""
+    caller: Caller = Field(exclude=True, repr=False)
+    """Shared with other models, and not closed."""
+    caps: ModelCaps = Field(exclude=True, repr=False)
+    priced_as: str = Field(exclude=True, repr=False)
+    """Prefix of the model in the table of prices."""
+    limit: str = Field(default=OF_THE_MODEL, exclude=True, repr=False)
+    """Setting of the most output tokens, for messages."""
 
     @property
     def id(self) -> str:
@@ -281,12 +257,12 @@ class AccountChat(BaseChatModel):
 
     def price(self, usage: Usage) -> float | None:
         """Return the dollars of such a call; None if the price is unknown."""
-        return self._caller.price_of(self._priced_as, self.model, usage)
+        return self.caller.price_of(self.priced_as, self.model, usage)
 
     @property
     def pictures(self) -> bool:
         """Whether it accepts pictures."""
-        return self._caps.pictures
+        return self.caps.pictures
 
     @property
     def _llm_type(self) -> str:
@@ -297,10 +273,10 @@ class AccountChat(BaseChatModel):
         return {
             "provider": self.provider,
             "model": self.model,
-            "place": self._client.place,
-            "api": self._caps.api,
-            "sampling": dict(self._caps.sampling),
-            "max_output_tokens": self._caps.max_output_tokens,
+            "place": self.client.place,
+            "api": self.caps.api,
+            "sampling": dict(self.caps.sampling),
+            "max_output_tokens": self.caps.max_output_tokens,
         }
 
     def bind_tools(
@@ -375,7 +351,7 @@ class AccountChat(BaseChatModel):
 
     async def aclose(self) -> None:
         """Close the connections; the caller stays open."""
-        await self._client.aclose()
+        await self.client.aclose()
 
     def _generate(
         self,
@@ -410,19 +386,19 @@ class AccountChat(BaseChatModel):
                 f"{self.id} sees no pictures (pictures = false in its account): name another model"
             )
         # Raise for invalid messages before a call begins.
-        self._client.check(request)
+        self.client.check(request)
 
         async def build() -> CompletionRequest:
             return request
 
-        done = await self._caller.call(
+        done = await self.caller.call(
             attempts(
-                self._client, build, lambda reply: message_from(reply, self.provider, self._limit)
+                self.client, build, lambda reply: message_from(reply, self.provider, self.limit)
             ),
-            classify=self._client.classify,
-            provider=self._priced_as,
+            classify=self.client.classify,
+            provider=self.priced_as,
             model=self.model,
-            tokens=estimate(request.messages, wanted, self._caps.image_tokens),
+            tokens=estimate(request.messages, wanted, self.caps.image_tokens),
             label=f"{self.id} chat",
         )
         return ChatResult(generations=[ChatGeneration(message=done.value)])
@@ -484,5 +460,12 @@ def account_chat(
     # Another server's models are not the provider's, whatever they are called.
     priced_as = provider if base_url is None else account
     return AccountChat(
-        client, caller, caps, account=account, priced_as=priced_as, limit=limit.set_by
+        provider=client.provider,
+        model=client.model,
+        account=account,
+        client=client,
+        caller=caller,
+        caps=caps,
+        priced_as=priced_as,
+        limit=limit.set_by,
     )

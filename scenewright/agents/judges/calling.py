@@ -58,13 +58,7 @@ class CallingJudge(ABC, Generic[ClientT, CapsT]):
     """Id of the prompt file, for the answers."""
 
     def __init__(
-        self,
-        client: ClientT,
-        caller: Caller,
-        caps: CapsT,
-        *,
-        account: str,
-        priced_as: str,
+        self, client: ClientT, caller: Caller, caps: CapsT, *, account: str, priced_as: str
     ) -> None:
         """Set up the judge for ``client`` and ``caller``.
 

@@ -144,11 +144,7 @@ class LoadedModel:
 
 
 def load_model(
-    folder: Path,
-    device: torch.device,
-    how: LocalJudgeSpec | None = None,
-    *,
-    decides: bool = False,
+    folder: Path, device: torch.device, how: LocalJudgeSpec | None = None, *, decides: bool = False
 ) -> LoadedModel:
     """Load the vision-language model in ``folder``.
 

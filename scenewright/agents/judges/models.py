@@ -58,11 +58,7 @@ class ModelCaps(PictureCaps, ClientSettings):
 
 
 def caps_of(
-    provider: str,
-    model: str,
-    overrides: Mapping[str, object] | None = None,
-    *,
-    chats: bool = False,
+    provider: str, model: str, overrides: Mapping[str, object] | None = None, *, chats: bool = False
 ) -> ModelCaps:
     """Return the abilities of ``provider``'s ``model``; ``overrides`` replace single keys.
 

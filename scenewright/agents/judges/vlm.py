@@ -153,10 +153,7 @@ class ReplyReader:
 
     @torch.inference_mode()
     def read(
-        self,
-        inputs: Mapping[str, Any],
-        opened: list[bool],
-        stopped: Callable[[], bool],
+        self, inputs: Mapping[str, Any], opened: list[bool], stopped: Callable[[], bool]
     ) -> tuple[list[torch.Tensor | None], list[int]]:
         """Generate each reply up to its answer.
 

@@ -279,10 +279,7 @@ def dawid_skene(
 
 
 def calibrated_log_odds(
-    probabilities: ArrayLike,
-    sensitivity: ArrayLike,
-    specificity: ArrayLike,
-    prevalence: float,
+    probabilities: ArrayLike, sensitivity: ArrayLike, specificity: ArrayLike, prevalence: float
 ) -> Array:
     """Return the log-odds (nats) that facts hold, (n_facts,), by judges of known accuracy.
 
@@ -514,9 +511,7 @@ def option_logs(probabilities: Array, options: ArrayLike, votes: Mask | None = N
 
 def _closest(probabilities: Array, votes: Mask | None) -> Array:
     """Return how near each judge's answers come to 0 and 1, (1, n_judges), after a check."""
-    known = probabilities[~np.isnan(probabilities)]
-    if ((known < 0.0) | (known > 1.0)).any():
-        raise ValueError("probabilities must lie in [0, 1], with NaN where there is no answer")
+    checked_probabilities(probabilities)
     votes_only = binary_only(probabilities) if votes is None else votes
     closest: Array = np.where(votes_only, VOTE, STATED)[None, :]
     return closest

@@ -130,11 +130,7 @@ class DecisionSheet:
 
 
 def sheet_of(
-    facts: Sequence[Fact],
-    orders: Orders = 1,
-    *,
-    turns: bool = False,
-    wording: Wording = "full",
+    facts: Sequence[Fact], orders: Orders = 1, *, turns: bool = False, wording: Wording = "full"
 ) -> DecisionSheet:
     """Return the questions about ``facts``, in the facts' own words or ``short``.
 
