@@ -67,7 +67,7 @@ async def test_another_servers_models_have_prices_of_their_own() -> None:
     caller = Caller("test")
     own = account_chat("openai", "gpt-4o", caller, api_key="k", name="mine")
     other = account_chat("openai", "gpt-4o", caller, api_key="k", base_url="http://h", name="mine")
-    assert (own.priced_as, other._priced_as) == ("openai", "mine")
+    assert (own.priced_as, other.priced_as) == ("openai", "mine")
     assert own.id == other.id == "mine:gpt-4o"
 
 
