@@ -110,7 +110,14 @@ def estimate(messages: Sequence[Message], tools: Tools, rule: str) -> int:
     for message in messages:
         characters += len(message.text)
         characters += sum(len(json.dumps(call.arguments)) for call in message.calls)
-        pictures += sum(image_tokens(rule, *_size(one)) for one in message.pictures)
+        for one in message.pictures:
+            try:
+                with Image.open(io.BytesIO(one.data)) as image:
+                    pictures += image_tokens(rule, *image.size)
+            except Exception as error:
+                # Pillow's decoders raise whatever a broken file makes them stumble over.
+                reason = type(error).__name__
+                raise RequestError(f"a picture that cannot be read ({reason})") from None
     return character_tokens(characters) + pictures + EXPECTED_OUTPUT
 
 
@@ -147,15 +154,6 @@ def _picture(block: dict[str, Any]) -> Picture:
     except (binascii.Error, ValueError, TypeError) as error:
         raise RequestError(f"a picture that is not valid base64: {error}") from None
     return Picture(file, str(media_type or "image/png"))
-
-
-def _size(picture: Picture) -> tuple[int, int]:
-    try:
-        with Image.open(io.BytesIO(picture.data)) as image:
-            return image.size
-    except Exception as error:
-        # Pillow's decoders raise whatever a broken file makes them stumble over.
-        raise RequestError(f"a picture that cannot be read ({type(error).__name__})") from None
 
 
 STOP = "stop"
@@ -326,12 +324,9 @@ class AccountChat(BaseChatModel):
         def read(message: AIMessage) -> Any:
             call = next((call for call in message.tool_calls if call["name"] == name), None)
             if call is None:
-                text = str(message.text)[:200]
-                if stop_of(message) == "refusal":
-                    raise RequestError(f"{self.id} refused: {text}")
-                raise RequestError(
-                    f"{self.id} did not fill in {name} and said instead: {text or 'nothing'}"
-                )
+                refused = stop_of(message) == "refusal"
+                told = "refused" if refused else f"did not fill in {name} and said instead"
+                raise RequestError(f"{self.id} {told}: {str(message.text)[:200] or 'nothing'}")
             if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
                 return call["args"]
             try:

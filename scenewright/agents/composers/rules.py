@@ -88,23 +88,17 @@ class TripletComposer:
 _ROWS = ("top", "middle", "bottom")
 _COLUMNS = ("left", "center", "right")
 _SAID_BY_PLACE = frozenset({"left of", "right of", "above", "below", "near"})
-_SETTING_OF: dict[str, str] = {
-    "table": "in a room",
-    "lamp": "in a room",
-    "chair": "in a room",
-    "bed": "in a room",
-    "boat": "on a beach",
-    "umbrella": "on a beach",
+_SETTING_OF = {
+    **dict.fromkeys(("table", "lamp", "chair", "bed"), "in a room"),
+    **dict.fromkeys(("boat", "umbrella"), "on a beach"),
 }
 _DEFAULT_SETTING = "in a meadow"
 
 
 def setting_of(scene: SceneGraph) -> str:
     """Return a background for the scene: that of the first object with one."""
-    for item in scene.objects:
-        if item.name in _SETTING_OF:
-            return _SETTING_OF[item.name]
-    return _DEFAULT_SETTING
+    found = (_SETTING_OF[item.name] for item in scene.objects if item.name in _SETTING_OF)
+    return next(found, _DEFAULT_SETTING)
 
 
 def describe(scene: SceneGraph, cells: Mapping[str, Cell], setting: str) -> list[Piece]:

@@ -130,7 +130,15 @@ def read_table(
     for place, values in rows_of(chosen):
         cells = dict.fromkeys(wanted, "")
         for at, value in zip(chosen, values, strict=True):
-            cells[names[at]] = _text(path, place, names[at], value)
+            if isinstance(value, list) and all(isinstance(part, str) for part in value):
+                cells[names[at]] = LIST_SEPARATOR.join(value)
+            elif isinstance(value, str | int | float):
+                # A truth value is read as 1 or 0.
+                cells[names[at]] = str(int(value) if isinstance(value, bool) else value).strip()
+            elif value is not None:
+                kind = type(value).__name__
+                told = f"{names[at]} holds {kind}: use text, a number or null"
+                raise TableError(f"{path}, {place}: {told}")
         rows.append(Row(cells, place))
     if not rows:
         raise TableError(f"{path} has columns but no rows")
@@ -189,19 +197,6 @@ def _named(path: Path, kind: str, *errors: type[Exception]) -> Iterator[None]:
     except errors as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TableError(f"{path} is not {kind}: {first}") from error
-
-
-def _text(path: Path, place: str, column: str, value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(int(value))
-    if isinstance(value, str | int | float):
-        return str(value).strip()
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return LIST_SEPARATOR.join(value)
-    kind = type(value).__name__
-    raise TableError(f"{path}, {place}: {column} holds {kind}: use text, a number or null")
 
 
 _HASH = re.compile(r"[0-9a-fA-F]{64}")

@@ -32,12 +32,8 @@ from scenewright.providers.hub.needs import HUB_ID, Need
 
 # Outputs of vision towers besides the features, which a model may use later.
 _SPARE_OUTPUTS = {
-    "last_hidden_state",
-    "pooler_output",
-    "hidden_states",
-    "attentions",
-    "intermediate_activations",
-    "reshaped_hidden_states",
+    *("last_hidden_state", "pooler_output", "hidden_states", "attentions"),
+    *("intermediate_activations", "reshaped_hidden_states"),
 }
 _POOLED, _DEEP = "pooler_output", "deepstack_features"
 
