@@ -388,6 +388,13 @@ class VisionLanguageModel:
                     found.add(int(ids[0]))
         return self._known_labels[label]
 
+    def _framed(self, text: str) -> str:
+        """Return the prompt of a question, with a placeholder of one picture."""
+        content = [{"type": "image"}, {"type": "text", "text": text}]
+        asked = [{"role": "user", "content": content}]
+        put = self.processor.apply_chat_template
+        return str(put(asked, add_generation_prompt=True, **self._template))
+
     def _processed(self, image: Image.Image, prompts: Sequence[str]) -> Any:
         bos = self.tokenizer.bos_token
         return self.processor(
@@ -407,18 +414,7 @@ class VisionLanguageModel:
 
         The logits are None where there was no answer.
         """
-        # With a placeholder of one picture.
-        parts = ([{"type": "image"}, {"type": "text", "text": text}] for text in texts)
-        prompts = [
-            str(
-                self.processor.apply_chat_template(
-                    [{"role": "user", "content": content}],
-                    add_generation_prompt=True,
-                    **self._template,
-                )
-            )
-            for content in parts
-        ]
+        prompts = [self._framed(text) for text in texts]
         # Picture features stand in place of pixels where the model accepts them.
         inputs = self.features.put_in(
             dict(self._processed(image, prompts)),
