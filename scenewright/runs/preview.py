@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from scenewright.agents.composers.check import dropped_facts
-from scenewright.agents.composers.comparison import changes_of, without_excluded
+from scenewright.agents.composers.check import changes_of, dropped_facts, without_excluded
 from scenewright.agents.panel.panel import Panel, guarantee_in
 from scenewright.agents.panel.rates import load_calibration
 from scenewright.agents.parsers.unread import CaptionError

@@ -13,14 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scenewright.agents.judges.calling import (
-    Attempt,
-    CallingJudge,
-    Numbered,
-    Pictures,
-    Sizes,
-    chunks,
-)
 from scenewright.agents.judges.decisions.models import DecisionCaps, Host, caps_of, host_of
 from scenewright.agents.judges.decisions.questions import (
     ASKING,
@@ -43,6 +35,14 @@ from scenewright.agents.judges.decisions.questions import (
 )
 from scenewright.agents.judges.pictures import PreparedImage, image_tokens, prepare, text_tokens
 from scenewright.agents.judges.reading import FactReading, quote
+from scenewright.agents.judges.remote import (
+    Attempt,
+    CallingJudge,
+    Numbered,
+    Pictures,
+    Sizes,
+    chunks,
+)
 from scenewright.config.accounts import DECISION_KIND, NO_KEY, OWN_HOSTS, missing_key
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import JudgeError
