@@ -12,10 +12,10 @@ of one class are distinguished only by number, and additional statements are ign
 
 :func:`dropped_facts` finds facts in the part of a prompt that the image model does not read.
 
-:func:`compared` compares a prompt with the person's sentence. Whoever wrote the prompt (the sentence
-itself, a grammar or a language model), each content word and number of the sentence is in it or
-told as lost, and each that the sentence does not have is told as added. Words are compared by their
-stems, so that "dogs" is "dog" and "is wearing" is "wearing".
+:func:`compared` compares a prompt with the person's sentence. Whoever wrote the prompt (the
+sentence itself, a grammar or a language model), each content word and number of the sentence is in
+it or told as lost, and each that the sentence does not have is told as added. Words are compared by
+their stems, so that "dogs" is "dog" and "is wearing" is "wearing".
 """
 
 from __future__ import annotations
