@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.language_replies import ReplyError
+from scenewright.agents.chat.model import account_chat
 from scenewright.agents.judges.models import caps_of
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.vision import Detection

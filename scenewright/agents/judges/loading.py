@@ -149,11 +149,7 @@ class LoadedModel:
 
 
 def load_model(
-    folder: Path,
-    device: torch.device,
-    how: LocalJudgeSpec | None = None,
-    *,
-    decides: bool = False,
+    folder: Path, device: torch.device, how: LocalJudgeSpec | None = None, *, decides: bool = False
 ) -> LoadedModel:
     """Load the vision-language model in ``folder``.
 
