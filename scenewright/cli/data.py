@@ -21,12 +21,10 @@ from rich.text import Text
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
 from scenewright.cli.console import (
-    console,
     fail,
     fields_of,
     note,
-    print_json,
-    print_result_as,
+    print_if_json,
     print_table,
     say,
     split_list,
@@ -66,9 +64,7 @@ def list_sets(as_json: options.Json = False) -> None:
         }
         for name, loader in LOADERS.items()
     ]
-    if as_json:
-        print_json(entries)
-        return
+    print_if_json(entries)
     width = max(len(entry["name"]) for entry in entries) + 2
     for entry in entries:
         if entry["here"] is not None:
@@ -90,7 +86,8 @@ def list_options(name: str, as_json: options.Json = False) -> None:
     from scenewright.evals.datasets.registry import loader_of
 
     found = dict(loader_of(name).options)
-    print_result_as(as_json, found, print_table, ("option", "meaning"), found.items(), wraps=True)
+    print_if_json(found)
+    print_table(("option", "meaning"), found.items(), wraps=True)
 
 
 @app.command()
@@ -110,12 +107,11 @@ def show(
 
     items = open_set(name, path, set_, limit=count)
     if as_json:
-        print_json([row_of(item) for item in items])
+        print_if_json([row_of(item) for item in items])
         return
-    where = console()
     for at, item in enumerate(items):
         if at:
-            where.print()
+            say("")
         for line in item_block(item):
             say(line)
     for reason, n in items.left_out.items():
@@ -136,25 +132,19 @@ def stats(
     Args:
         out (FOLDER): Write plots and word clouds to this folder.
     """
-    from scenewright.evals.datasets.statistics import collect
+    from scenewright.evals.datasets.statistics import collect, write_clouds, write_plots
 
     dataset = open_set(name, path, set_, limit=limit)
     with show_progress("counting items", False, lines=False) as show:
         done = itertools.count(1)
         found = collect(dataset, lambda _: show(next(done), None))
-    written: list[Path] = []
-    if out is not None:
-        from scenewright.evals.datasets.statistics import write_clouds, write_plots
-
-        written = [*write_plots(found, out), *write_clouds(found, out)]
-    if as_json:
-        print_json({**found.as_json(), "files": [str(file) for file in written]})
-        return
+    written = [] if out is None else [*write_plots(found, out), *write_clouds(found, out)]
+    print_if_json({**found.as_json(), "files": written})
     for heads, rows in statistics_tables(found):
         print_table(heads, rows)
         say("")
-    if len(found.classes) > _MOST_CLASSES:
-        say(f"… and {len(found.classes) - _MOST_CLASSES} more classes", "dim")
+    if (more := len(found.classes) - _MOST_CLASSES) > 0:
+        say(f"… and {more} more classes", "dim")
     if found.left_out:
         reasons = "; ".join(f"{n:,} × {reason}" for reason, n in found.left_out.items())
         say(f"left out: {reasons}", "dim")
@@ -242,9 +232,7 @@ def sample(
                 yield item
 
         count = write_items(counted(), out)
-    if as_json:
-        print_json({"file": str(out), "items": count, "classes": dict(sorted(held.items()))})
-        return
+    print_if_json({"file": out, "items": count, "classes": dict(sorted(held.items()))})
     classes = ", ".join(f"{label or 'no class'} {n}" for label, n in sorted(held.items()))
     say(f"wrote {count:,} items to {out} ({classes})")
     say(f'read it with: name = "table", path = "{out}"')
@@ -386,18 +374,15 @@ def get(
     from scenewright.providers.hub.needs import size_words
 
     if not name:
-        if as_json:
-            print_json(
-                {
-                    title: {
-                        **fields_of(source, "about", "page", "licence"),
-                        "folder": str(default_place(title)),
-                        "files": [file.name for file in source.files],
-                    }
-                    for title, source in sources().items()
-                }
-            )
-            return
+        print_if_json(
+            {
+                title: fields_of(
+                    source, "about", "page", "licence",
+                    folder=default_place(title), files=[file.name for file in source.files],
+                )
+                for title, source in sources().items()
+            }
+        )  # fmt: skip
         width = max(map(len, sources()))
         for title, source in sources().items():
             say(Text.assemble((title.ljust(width), "bold"), "  ", source.about))
@@ -406,30 +391,27 @@ def get(
         return
     with show_status("asking for sizes"):
         plan = plan_of(name, out, only or ())
-    if not as_json:
-        source = plan.source
-        say(f"{plan.name}: {source.about}", "bold")
-        say(f"licence: {source.licence}; {source.page}")
-        if source.note:
-            say(source.note)
-        print_table(
-            ("file", "contents", "size", "here", "digest"),
-            [
-                (one.file.name, one.file.about, size_words(one.size),
-                 size_words(one.here) if one.here else "",
-                 "known" if one.file.sha256 else "of the first download")
-                for one in plan.files
-            ],
-        )  # fmt: skip
-        chosen = {wanted.file.name for wanted in plan.files}
-        extra = [file.name for file in source.files if file.extra and file.name not in chosen]
-        if extra:
-            say(f"extras (--only): {', '.join(extra)}", "dim")
-        more = ", and files of unknown size" if plan.open_sizes else ""
-        say(f"{size_words(plan.rest)}{more} to fetch into {plan.folder}")
+    source = plan.source
+    say(f"{plan.name}: {source.about}", "bold")
+    say(f"licence: {source.licence}; {source.page}")
+    if source.note:
+        say(source.note)
+    print_table(
+        ("file", "contents", "size", "here", "digest"),
+        [
+            (one.file.name, one.file.about, size_words(one.size),
+             size_words(one.here) if one.here else "",
+             "known" if one.file.sha256 else "of the first download")
+            for one in plan.files
+        ],
+    )  # fmt: skip
+    chosen = {wanted.file.name for wanted in plan.files}
+    if extra := [file.name for file in source.files if file.extra and file.name not in chosen]:
+        say(f"extras (--only): {', '.join(extra)}", "dim")
+    more = ", and files of unknown size" if plan.open_sizes else ""
+    say(f"{size_words(plan.rest)}{more} to fetch into {plan.folder}")
     if dry_run:
-        if as_json:
-            print_json(_report(plan, None))
+        print_if_json(_report(plan, None))
         return
     check_disk(plan)
     if plan.rest > ASK_ABOVE and not yes:
@@ -437,9 +419,7 @@ def get(
     size = sum(wanted.size or 0 for wanted in plan.files)
     with show_transfer(*((None, None) if plan.open_sizes else (plan.rest, size))) as watch:
         done = download(plan, watch)
-    if as_json:
-        print_json(_report(plan, done))
-        return
+    print_if_json(_report(plan, done))
     count = len(done.fetched) + len(done.checked)
     are = "file is here and as it" if count == 1 else "files are here and as they"
     say(f"{count} {are} should be ({len(done.fetched)} fetched).")
@@ -452,7 +432,7 @@ def get(
 
 def _report(plan: Plan, done: Done | None) -> dict[str, Any]:
     return {
-        **fields_of(plan, "name", folder=str(plan.folder), bytes_to_fetch=plan.rest),
+        **fields_of(plan, "name", "folder", bytes_to_fetch=plan.rest),
         **fields_of(plan.source, "licence", "page"),
         "files": [
             {

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
@@ -20,15 +19,14 @@ from scenewright.cli.console import (
     fail,
     fields_of,
     note,
-    print_json,
+    print_if_json,
     run_and_free,
     say,
     split_list,
 )
 from scenewright.cli.costs import agree, cost_data, print_costs
-from scenewright.cli.options import without_none
+from scenewright.cli.options import validated, without_none
 from scenewright.cli.progress import show_progress
-from scenewright.core.validation import first_problem
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
@@ -114,13 +112,13 @@ def annotate(
         )
         try:
             found = building.plan()
-            if plan_only and as_json:
+            if plan_only:
                 who = {"annotates": "{who}", "judges": "judge {who}"}
                 lines = {
                     who.get(n.what, "{what} by {who}").format(who=n.who, what=n.what): n.most
                     for n in found.costs.lines
                 }
-                print_json(
+                print_if_json(
                     {
                         "photos": found.photos,
                         "replies_there": found.done,
@@ -130,7 +128,6 @@ def annotate(
                         "unpriced": [name for name, line in lines.items() if line.usd is None],
                     }
                 )
-                return Exit.OK
             if plan_only or not quiet:
                 where = console(stderr=not plan_only)
                 say(f"{found.photos.get('kept', 0):,} photos", "bold", where)
@@ -149,18 +146,16 @@ def annotate(
             made = run_and_free(building.run(found))
         finally:
             building.close()
-    if as_json:
-        names = ("kind", "model", "reason", "count")
-        print_json(
-            fields_of(
-                made,
-                *("folder", "graphs", "photos", "below_quorum", "parts", "dropped", "synonyms"),
-                *("statistics", "usd", "model_changes"),
-                problems=[dict(zip(names, problem, strict=True)) for problem in made.problems],
-            )
+    names = ("kind", "model", "reason", "count")
+    print_if_json(
+        fields_of(
+            made,
+            *("folder", "graphs", "photos", "below_quorum", "parts", "dropped", "synonyms"),
+            *("statistics", "usd", "model_changes"),
+            problems=[dict(zip(names, problem, strict=True)) for problem in made.problems],
         )
-    else:
-        print_summary(made)
+    )
+    print_summary(made)
     if not made.graphs:
         return Exit.UNJUDGED
     return Exit.MISSING if made.problems else Exit.OK
@@ -172,23 +167,20 @@ def _read_config(
     """Return the configuration with ``changes``, and the folder that its paths are relative to."""
     from scenewright.evals.annotation.config import AnnotateConfig, load_annotate_config
 
-    try:
-        if config is not None:
-            if photos is not None or detections is not None:
-                raise fail("CONFIG names the photos: leave --photos and --detections out")
-            if not config.exists():
-                raise fail(f"{config} does not exist: check the path of CONFIG")
-            fields = load_annotate_config(config).model_dump()
-            return AnnotateConfig.model_validate({**fields, **changes}), config.parent
-        if photos is None or detections is None or "panel" not in changes:
-            raise fail("name a CONFIG, or --photos, --detections and --panel")
-        name = "".join(c if c.isalnum() else "-" for c in photos.absolute().name).strip("-")
-        images = {"images": str(photos.absolute())}
-        place = {"name": "coco", "path": str(detections.absolute()), "options": images}
-        fields = {"name": name or "photos", "dataset": place, **changes}
-        return AnnotateConfig.model_validate(fields), Path()
-    except ValidationError as error:
-        raise fail(first_problem(error)) from None
+    if config is not None:
+        if photos is not None or detections is not None:
+            raise fail("CONFIG names the photos: leave --photos and --detections out")
+        if not config.exists():
+            raise fail(f"{config} does not exist: check the path of CONFIG")
+        fields = load_annotate_config(config).model_dump()
+        return validated(AnnotateConfig, fields | changes), config.parent
+    if photos is None or detections is None or "panel" not in changes:
+        raise fail("name a CONFIG, or --photos, --detections and --panel")
+    name = "".join(c if c.isalnum() else "-" for c in photos.absolute().name).strip("-")
+    images = {"images": str(photos.absolute())}
+    place = {"name": "coco", "path": str(detections.absolute()), "options": images}
+    fields = {"name": name or "photos", "dataset": place, **changes}
+    return validated(AnnotateConfig, fields), Path()
 
 
 @app.command()
@@ -218,9 +210,7 @@ def quality(
     where = console()
     if spotcheck is not None:
         checked = spot_check(read_answers(spotcheck))
-        if as_json:
-            print_json(checked)
-            return
+        print_if_json(checked)
         say(f"precision  {checked.precision.text()}", "bold")
         where.print(f"{checked.answers} relations on {checked.photos} photos; "
                     f"{checked.unsure} unsure, which count in nothing")  # fmt: skip
@@ -232,9 +222,7 @@ def quality(
         return
     assert reference is not None
     found = measured(read_graphs(built), by_id(read_graphs(reference)))
-    if as_json:
-        print_json(found)
-        return
+    print_if_json(found)
     for name, value in as_rows(found):
         say(f"{name:<24}{value}")
     where.print(
@@ -269,21 +257,11 @@ def spotcheck(
     file = graphs_file(built)
     name = built.name if built.is_dir() else file.stem
     page = write_page(sample(read_graphs(built), n, seed), out, name or "set")
-    if as_json:
-        print_json(
-            {
-                "page": str(page.path),
-                "photos": page.photos,
-                "relations": page.relations,
-                "lost": list(page.lost),
-            }
-        )
-        return
-    where = console()
-    for lost in page.lost:
+    print_if_json({"page": page.path, **fields_of(page, "photos", "relations", "lost")})
+    for lost in page.lost if not as_json else ():
         note(f"note: left out: {lost}")
     say(f"page       {page.path}")
-    where.print(f"to check   {page.relations} relations on {page.photos} photos")
+    say(f"to check   {page.relations} relations on {page.photos} photos")
 
 
 STAGES = {

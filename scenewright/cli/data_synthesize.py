@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,7 +18,7 @@ from scenewright.cli.console import (
     Exit,
     fail,
     note,
-    print_json,
+    print_if_json,
     print_table,
     run_and_free,
     say,
@@ -79,10 +79,8 @@ def synthesize(
     from scenewright.evals.datasets.psg_prompts.rows import RowFile, statistics_of
     from scenewright.evals.datasets.psg_prompts.templates import DrawSpec
 
-    chosen: dict[str, Any] = {}
-    for field, given in (("templates", templates), ("challenges", challenges)):
-        if given is not None:
-            chosen[field] = split_list(given)
+    chosen = options.without_none(templates=templates, challenges=challenges)
+    chosen = {field: split_list(given) for field, given in chosen.items()}
     spec = DrawSpec(names=names, contrastive=contrastive, seed=seed, **chosen)
     model = _model(chat)
     file = RowFile(out)
@@ -96,16 +94,13 @@ def synthesize(
     found = statistics_of(made)
     by_rules = (item for item in made if item.meta.get("author") == "rules")
     failed = [item for item in by_rules if "problem" in item.meta]
-    if as_json:
-        print_json({"file": str(out), "stand_ins": len(failed), **found.as_json()})
-    else:
-        _print_statistics(found)
-        say(f'wrote {out}: name = "psg-bench", path = "{out}"')  # fmt: skip
+    print_if_json({"file": out, "stand_ins": len(failed), **found.as_json()})
+    _print_statistics(found)
+    say(f'wrote {out}: name = "psg-bench", path = "{out}"')
     if failed:
         text = f"{len(failed)} texts by rules in place of the model (--retry asks again); first"
         note(f"note: {text}: {failed[0].meta['problem']}")
-        raise typer.Exit(int(Exit.MISSING))
-    return Exit.OK
+    return Exit.MISSING if failed else Exit.OK
 
 
 @resumable("the same command goes on: what is classified is kept")
@@ -149,16 +144,13 @@ def classify(
         done = run_and_free(making.classify_items(items, lacking, kept, kept_in, model, show))
     found = statistics_of(done)
     open_ = [item for item in done if not item.group]
-    if as_json:
-        print_json({"file": str(kept_in.path), **found.as_json()})
-    else:
-        _print_statistics(found)
-        say(f"wrote {kept_in.path}")
+    print_if_json({"file": kept_in.path, **found.as_json()})
+    _print_statistics(found)
+    say(f"wrote {kept_in.path}")
     if open_:
         first, why = open_[0].id, open_[0].meta.get("class_note", "")
         note(f"note: {len(open_)} prompts are not classified; the first: {first}: {why}")
-        raise typer.Exit(int(Exit.MISSING))
-    return Exit.OK
+    return Exit.MISSING if open_ else Exit.OK
 
 
 def _model(spec: str | None) -> TextModel | None:

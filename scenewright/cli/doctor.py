@@ -25,8 +25,7 @@ from scenewright.cli.console import (
     describe,
     fail,
     note,
-    print_json,
-    print_result_as,
+    print_if_json,
     run_and_free,
     say,
 )
@@ -92,7 +91,7 @@ def doctor(
     if account is not None:
         if profile or online:
             raise fail("ACCOUNT is checked alone: leave --profile and --online out")
-        return check_account(account, model or [], draw, as_json)
+        return check_account(account, model or [], draw)
     if model or draw:
         raise fail("--model and --draw need an ACCOUNT: scenewright doctor ACCOUNT --model NAME")
     from scenewright.config.settings import find_profile, load_settings, read_profiles
@@ -120,14 +119,9 @@ def doctor(
             },
             **{
                 name: {
-                    "about": "",
-                    "runs": False,
-                    "models": [],
-                    "accounts": {},
-                    "ends": [],
+                    **{"about": "", "runs": False, "models": [], "accounts": {}, "ends": []},
                     "parts": [{"part": "settings", "ok": False, "problem": problem, "told": False}],
-                    "memory": None,
-                    "memory_needed": None,
+                    **{"memory": None, "memory_needed": None},
                     "judges_memory": {"judges": {}, "together_bytes": 0},
                 }
                 for name, problem in broken.items()
@@ -136,7 +130,8 @@ def doctor(
         "default_profile": settings.profile,
     }
     report["ready"] = report["profiles"][wanted]["runs"]
-    print_result_as(as_json, report, print_report, report)
+    print_if_json(report)
+    print_report(report)
     return Exit.OK if report["ready"] else Exit.FAILED
 
 
@@ -336,23 +331,19 @@ def check_files(model: str | None, file: str) -> None:
     from scenewright.config.profiles import SettingsError
     from scenewright.providers.hub.needs import on_the_hub
     from scenewright.providers.hub.single_file import SingleFile, is_file
-    from scenewright.runs.model_factory.local_models import (
-        LIBRARIES,
-        NO_LOCAL,
-        backend_folder,
-        judge_folder,
-    )
+    from scenewright.runs.model_factory import local_models as local
 
     if model is None:
         return
-    if any(find_spec(library) is None for library in LIBRARIES):
-        raise SettingsError(NO_LOCAL)
+    if any(find_spec(library) is None for library in local.LIBRARIES):
+        raise SettingsError(local.NO_LOCAL)
     if on_the_hub(model):
         return
     if file == "model_index.json" and is_file(model):
         SingleFile.read(Path(model).expanduser())
         return
-    folder = (backend_folder if file == "model_index.json" else judge_folder)(model)
+    draws = file == "model_index.json"
+    folder = (local.backend_folder if draws else local.judge_folder)(model)
     if not any((folder / name).is_file() for name in (file, f"modular_{file}")):
         raise SettingsError(f"{folder} has no {file}: name the folder of a model, or install anew")
 
@@ -429,7 +420,7 @@ def print_profile(name: str, profile: dict[str, Any], default: bool) -> None:
 _STATES = {"ok": ("answers", "green"), "failed": ("fails", "red"), "left out": ("", "dim")}
 
 
-def check_account(name: str, models: Sequence[str], draw: bool, as_json: bool) -> Exit:
+def check_account(name: str, models: Sequence[str], draw: bool) -> Exit:
     """Ask the models of the account ``name``, or ``models`` of it, and print what came of it."""
     from scenewright.config.accounts import missing_key
     from scenewright.config.settings import load_settings, read_profiles
@@ -451,8 +442,7 @@ def check_account(name: str, models: Sequence[str], draw: bool, as_json: bool) -
                 kind = checking.model_kind(model, account, draws=draw)
             keys.append((kind, model))
         named = tuple(known.get(key, checking.NamedModel(*key)) for key in keys)
-    if not as_json:
-        say(Text.assemble(("account ", "bold"), (name, "bold"), f": {where}"))
+    say(Text.assemble(("account ", "bold"), (name, "bold"), f": {where}"))
     if not named:
         broken = ", ".join(sorted(read_profiles(settings)[1]))
         unread = f" ({broken} cannot be read: `scenewright doctor`)" if broken else ""
@@ -491,11 +481,9 @@ def check_account(name: str, models: Sequence[str], draw: bool, as_json: bool) -
     finally:
         calls.setLevel(before)
     ok = all(check.state != "failed" for check in checks)
-    if as_json:
-        rows = [asdict(check) for check in checks]
-        print_json({"account": name, "route": where, "ok": ok, "models": rows})
-    else:
-        _print_checks(checks)
+    models_json = [asdict(check) for check in checks]
+    print_if_json({"account": name, "route": where, "ok": ok, "models": models_json})
+    _print_checks(checks)
     return Exit.OK if ok else Exit.FAILED
 
 

@@ -18,8 +18,7 @@ from scenewright.cli.console import (
     console,
     fields_of,
     note,
-    print_json,
-    print_result_as,
+    print_if_json,
     print_table,
     run_async,
     say,
@@ -101,10 +100,10 @@ def run(
             )
         )
     summary = summarize(results)
-    print_result_as(as_json, summary, print_summary, results, summary)
-    return (
-        Exit.MISSING if summary["failed"] or summary["unscored"] or summary["partly"] else Exit.OK
-    )
+    print_if_json(summary)
+    print_summary(results, summary)
+    lost = summary["failed"] or summary["unscored"] or summary["partly"]
+    return Exit.MISSING if lost else Exit.OK
 
 
 def export(folder: options.EvalFolder) -> None:
@@ -121,11 +120,7 @@ def metrics(as_json: options.Json = False) -> None:
     """List the metrics that a configuration can name, with their options."""
     from scenewright.evals.metrics.registry import METRICS
 
-    if as_json:
-        print_json(
-            {name: {"about": e.about, "options": dict(e.options)} for name, e in METRICS.items()}
-        )
-        return
+    print_if_json({name: fields_of(entry, "about", "options") for name, entry in METRICS.items()})
     for name, entry in METRICS.items():
         say(Text.assemble((f"{name:<12} ", "bold"), entry.about))
         for option, meaning in entry.options.items():
@@ -275,13 +270,11 @@ def report(
             Results(folder), out, copy_pictures=copy_pictures, resamples=resamples,
             progress=show,
         )  # fmt: skip
-    if as_json:
-        print_json(fields_of(built, "page", "items", "lost", "answer"))
-        return
-    if built.answer is not None and not quiet:
+    print_if_json(fields_of(built, "page", "items", "lost", "answer"))
+    if built.answer is not None and not (quiet or as_json):
         note(built.answer.sentence)
     say(str(built.page))
-    if built.lost:
+    if built.lost and not as_json:
         note(f"{built.lost} pictures of the tables could not be read.", "yellow")
 
 
@@ -340,19 +333,14 @@ def compare(
         from scenewright.evals.reporting.grids import write_differences
 
         write_differences(csv, found)
-    if as_json:
-        differences = [
-            {
-                **each.model_dump(mode="json"),
-                **fields_of(each, "significant", "better"),
-                "answer": difference_answer(found.contrast(each)),
-            }
-            for each in found.differences
-        ]
-        data = {"answer": found.answer, **found.model_dump(mode="json")}
-        print_json(data | {"differences": differences})
-        return
-    for warning in found.warnings:
+    differences = [
+        each.model_dump(mode="json")
+        | fields_of(each, "significant", "better", answer=difference_answer(found.contrast(each)))
+        for each in found.differences
+    ]
+    data = {"answer": found.answer, **found.model_dump(mode="json")}
+    print_if_json(data | {"differences": differences})
+    for warning in found.warnings if not as_json else ():
         note(f"measured differently: {warning}", "yellow")
     say(found.answer.sentence, "bold")
     say("")
@@ -363,10 +351,8 @@ def compare(
         for d in found.differences:
             if (d.before, d.after) != (before, after):
                 continue
-            r, name = (
-                d.result,
-                " ".join(filter(None, (d.metric, d.part, d.panel and f"by {d.panel}"))),
-            )
+            r = d.result
+            name = " ".join(filter(None, (d.metric, d.part, d.panel and f"by {d.panel}")))
             ends = "–" if r.low is None else f"{signed(r.low)} to {signed(r.high)}"
             scores = (score(d.score_before), score(d.score_after), signed(r.mean))
             p_values = (p_value(r.p), p_value(d.p_holm), p_value(d.p_bh))
@@ -374,13 +360,8 @@ def compare(
             rows.append((name, d.scope or "all", str(r.n), *cells))
             remarks += [f"{name}: {n} left out, {why}" for why, n in d.left_out.items()]
             remarks += [f"{name}: {d.seeds}"] if d.seeds and not d.scope else []
-        print_table(
-            (
-                *("score", "items", "n", "before", "after", "difference", "95% interval", "d_z"),
-                *("p", "Holm", "BH", "better"),
-            ),
-            rows,
-        )
+        heads = ("score", "items", "n", "before", "after", "difference", "95% interval", "d_z")
+        print_table((*heads, "p", "Holm", "BH", "better"), rows)
         for line in dict.fromkeys(remarks):
             say(line, "dim")
         say("")
@@ -429,17 +410,12 @@ def peers(
     with show_progress("voters", off, lines=False) as show:
         found = matrix_of(scores, ratings, resamples=resamples, seed=seed, on_progress=show)
     written = write(found, out or folder)
-    if as_json:
-        print_json(
-            fields_of(
-                found,
-                *("name", "items", "arms", "rated"),
-                findings=list(findings(found)),
-                figures=found.records(),
-                files=[str(file) for file in written.files],
-            )
+    print_if_json(
+        fields_of(
+            found, "name", "items", "arms", "rated",
+            findings=list(findings(found)), figures=found.records(), files=list(written.files),
         )
-        return
+    )  # fmt: skip
     rows = []
     for line in found.lines:
         cells = [estimate.text(3) for estimate in line.means.values()]

@@ -20,7 +20,7 @@ from scenewright.cli.console import (
     fail,
     fields_of,
     print_heading,
-    print_result_as,
+    print_if_json,
     print_table,
     run_async,
     say,
@@ -102,9 +102,8 @@ def plan(
         # No option needs measured figures.
         asked, folder = load_evaluation(config, out)
         counted = run_async(estimate(asked, folder, root=config.parent))
-        print_result_as(
-            as_json, estimate_data(counted), print_estimate, counted, asked, folder, console()
-        )
+        print_if_json(estimate_data(counted))
+        print_estimate(counted, asked, folder, console())
         return Exit.OK
     counts = options.whole_numbers("--workers", workers, 1, "1,2,4,8")
     if (config is None) == (images is None):
@@ -138,7 +137,8 @@ def plan(
     space = disk * GIB if disk is not None else float(shutil.disk_usage(".").free)
     sized = Plan(study, measured, settings, space)
     data = plan_data(sized, sorted(set(counts)), deadline, machine_usd)
-    print_result_as(as_json, data, print_plan, sized, data)
+    print_if_json(data)
+    print_plan(sized, data)
     late = data["deadline"] is not None and data["deadline"]["workers"] is None
     return Exit.MISSING if late or sized.fits is False else Exit.OK
 

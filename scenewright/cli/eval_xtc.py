@@ -14,8 +14,7 @@ from scenewright.cli.console import (
     console,
     fields_of,
     print_heading,
-    print_json,
-    print_result_as,
+    print_if_json,
     print_table,
     run_async,
     say,
@@ -92,19 +91,13 @@ def run(
     settings = load_settings()
     items = _ReadOnce(xtc_dataset(asked, folder, config.parent))
     plan = run_async(plan_xtc(asked, settings, config.parent, folder, items))
-    if as_json and dry:
-        print_json(
-            fields_of(
-                plan,
-                *("items", "questions", "unasked", "models", "pictures", "left_out", "outside"),
-                usd=plan.costs.usd,
-                lines=[
-                    {"model": n.who, "does": n.what, "times": n.times, **cost_data(n.most)}
-                    for n in plan.costs.lines
-                ],
-            )
-        )
-        return Exit.OK
+    if dry:
+        lines = [
+            {"model": n.who, "does": n.what, "times": n.times, **cost_data(n.most)}
+            for n in plan.costs.lines
+        ]
+        names = ("items", "questions", "unasked", "models", "pictures", "left_out", "outside")
+        print_if_json(fields_of(plan, *names, usd=plan.costs.usd, lines=lines))
     if dry or not quiet:
         where = console(stderr=not dry)
         print_heading(asked.name, asked.about, where)
@@ -134,13 +127,11 @@ def run(
             )
         )
     scores = results.scores()
-    print_result_as(as_json, results_data(results, scores), print_results, results, scores)
+    print_if_json(results_data(results, scores))
+    print_results(results, scores)
     overall = [found.overall for found in scores.values()]
-    return (
-        Exit.MISSING
-        if any(one.unscored_generation or one.unscored_understanding for one in overall)
-        else Exit.OK
-    )
+    lost = any(one.unscored_generation or one.unscored_understanding for one in overall)
+    return Exit.MISSING if lost else Exit.OK
 
 
 @app.command()
@@ -169,9 +160,8 @@ def report(
     folder = Path("evals") / load_xtc_config(place).name if place.suffix == ".toml" else place
     results = XtcResults(folder)
     page = write_report(results, out, paper=paper, most=facts)
-    print_result_as(
-        as_json, {"page": str(page), **results_data(results, results.scores())}, say, str(page)
-    )
+    print_if_json({"page": page, **results_data(results, results.scores())})
+    say(str(page))
 
 
 class _ReadOnce:
@@ -193,12 +183,9 @@ def results_data(results: XtcResults, scores: dict[str, XtcScores]) -> dict[str,
     from scenewright.evals.studies.xtc.report import answer_of
 
     told: dict[str, Any] = {"totals": {}, "left_out": {}, "model_changes": []}
-    return {
-        "folder": results.folder,
-        "answer": answer_of(results, scores),
-        "models": scores,
-        **{name: results.manifest.get(name, empty) for name, empty in told.items()},
-    }
+    told = {name: results.manifest.get(name, empty) for name, empty in told.items()}
+    answer = answer_of(results, scores)
+    return {"folder": results.folder, "answer": answer, "models": scores, **told}
 
 
 def print_results(results: XtcResults, scores: dict[str, XtcScores]) -> None:

@@ -15,6 +15,7 @@ from scenewright.cli.console import (
     Exit,
     check_writable,
     fail,
+    fields_of,
     note,
     print_table,
     run_async,
@@ -40,7 +41,7 @@ def extract(
     out: options.OptionalOut = None,
     to: str | None = None,
     show: Path | None = None,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> Exit:
     """Read pictures as scene graphs: objects with places, attributes, relations.
@@ -106,11 +107,10 @@ def extract(
     if as_json:
         sys.stdout.write("".join(f"{_line(path, found, True)}\n" for path, _, found in read))
         sys.stdout.flush()
-    else:
-        for at, (path, _, found) in enumerate(read):
-            if len(images) > 1:
-                say(f"{chr(10) if at else ''}{path}", "bold underline")
-            print_extraction(found)
+    for at, (path, _, found) in enumerate(read):
+        if len(images) > 1:
+            say(f"{chr(10) if at else ''}{path}", "bold underline")
+        print_extraction(found)
     if out is not None and read:
         if to is None and (len(read) > 1 or out.suffix == ".jsonl"):
             text = "".join(f"{_line(path, found, False)}\n" for path, _, found in read)
@@ -138,17 +138,13 @@ def _line(path: Path, found: Extraction, ascii_only: bool) -> str:
         "image": path.name,
         "scene": found.scene.model_dump(mode="json"),
         "things": {
-            id_: {
-                "name": one.name,
-                "box": [round(value, 2) for value in one.box],
-                "score": round(one.score, 4),
-            }
+            id_: fields_of(
+                one, "name", box=[round(v, 2) for v in one.box], score=round(one.score, 4)
+            )
             for id_, one in found.things.items()
         },
         "confidence": {fact: round(value, 4) for fact, value in found.confidence.items()},
-        "dropped": [
-            {"what": one.what, "stage": one.stage, "reason": one.reason} for one in found.dropped
-        ],
+        "dropped": [fields_of(one, "what", "stage", "reason") for one in found.dropped],
         "unread": [asdict(one) for one in found.unread],
     }
     return json.dumps(record, ensure_ascii=ascii_only, allow_nan=False)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import ValidationError
 from rich.text import Text
 
 from scenewright.cli import options
@@ -15,7 +14,7 @@ from scenewright.cli.console import (
     Exit,
     fail,
     note,
-    print_json,
+    print_if_json,
     print_table,
     run_and_free,
     run_async,
@@ -24,7 +23,6 @@ from scenewright.cli.console import (
 )
 from scenewright.cli.costs import agree
 from scenewright.cli.progress import show_progress
-from scenewright.core.validation import first_problem
 from scenewright.evals.reporting.words import count, dollars, score, signed
 
 if TYPE_CHECKING:
@@ -113,12 +111,8 @@ def gate(
     from scenewright.evals.gate.running import RESULT, expected_cost, plan_gate, run_gate
     from scenewright.evals.gate.subjects import change_of, evaluation_of, subject_of
 
-    try:
-        chosen = GateOptions.model_validate(
-            {name: context.params[name] for name in GateOptions.model_fields}
-        )
-    except ValidationError as error:
-        raise fail(f"--{first_problem(error)}") from error
+    values = {name: context.params[name] for name in GateOptions.model_fields}
+    chosen = options.validated(GateOptions, values, "--")
     title = "".join(c if c.isalnum() or c in "._-" else "-" for c in candidate)
     folder = out or Path("gates") / (title.strip(".-") or "gate")
     if labels is not None:
@@ -149,9 +143,8 @@ def gate(
         with show_progress("comparing", quiet) as show:
             found = run_async(run_gate(planned, batch=batch, retry=retry, show=show))
     page = folder / REPORT / "index.html"
-    if as_json:
-        print_json({**found.model_dump(mode="json"), "passed": found.passed, "page": str(page)})
-    else:
+    print_if_json({**found.model_dump(mode="json"), "passed": found.passed, "page": page})
+    if not as_json:
         print_result(found, f"{page}; {folder / RESULT}")
     return _EXITS[found.verdict]
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
 from rich.text import Text
 
 from scenewright.cli import options
@@ -26,7 +25,7 @@ from scenewright.cli.console import (
     describe,
     fail,
     note,
-    print_json,
+    print_if_json,
     print_table,
     run_and_free,
     say,
@@ -34,7 +33,6 @@ from scenewright.cli.console import (
 )
 from scenewright.cli.options import answers_file, judges_or_profile
 from scenewright.cli.progress import show_progress
-from scenewright.core.validation import first_problem
 from scenewright.evals.reporting.words import score as number
 
 if TYPE_CHECKING:
@@ -117,26 +115,21 @@ def report(
         text = made.model_dump_json(indent=2) + "\n"
         (out / "report.json").write_text(text, encoding="utf-8")
         (out / "report.md").write_text(judge_card.markdown(made), encoding="utf-8")
-    if as_json:
-        print_json(made)
-    else:
-        if made.answer is not None:
-            say(made.answer.sentence, "bold")
-        say(judge_card.summary(made))
-        say("Below a figure: its 95 % interval, by bootstrap over pictures.", "dim")
-        for section in judge_card.sections(made):
-            say("")
-            say(section.title, "bold")
-            if section.remark:
-                say(section.remark, "dim")
-            print_table(
-                section.heads,
-                [[c if isinstance(c, str) else _figure_text(c) for c in r] for r in section.rows],
-                # Reasons may be long; figures never are.
-                wraps=len(section.heads) <= 2,
-            )
-        if out is not None:
-            say(f"\nreport   {out / 'report.md'}")
+    print_if_json(made)
+    if made.answer is not None:
+        say(made.answer.sentence, "bold")
+    say(judge_card.summary(made))
+    say("Below a figure: its 95 % interval, by bootstrap over pictures.", "dim")
+    for section in judge_card.sections(made):
+        say("")
+        say(section.title, "bold")
+        if section.remark:
+            say(section.remark, "dim")
+        rows = [[c if isinstance(c, str) else _figure_text(c) for c in r] for r in section.rows]
+        # Reasons may be long; figures never are.
+        print_table(section.heads, rows, wraps=len(section.heads) <= 2)
+    if out is not None:
+        say(f"\nreport   {out / 'report.md'}")
     answered = any(card.quality.n for card in made.cards)
     return Exit.OK if answered else Exit.UNJUDGED
 
@@ -204,10 +197,8 @@ def calibrate(
     if set(first) - set(task.judges):
         raise fail(f"--cascade-first names some of the judges ({', '.join(task.judges)})")
     if first:
-        try:
-            cascades.append(CascadeSpec(first=first, risk=risk, confidence=confidence))
-        except ValidationError as error:
-            raise fail(f"--{first_problem(error)}") from error
+        values = {"first": first, "risk": risk, "confidence": confidence}
+        cascades.append(options.validated(CascadeSpec, values, "--"))
     judge_runs, ids = ask_judges(task, PLAIN, quiet)
     panels = panel = None
     if task.profile is not None:
@@ -230,12 +221,10 @@ def calibrate(
         ],
     )
     made.save(out)
-    if as_json:
-        print_json(made)
-    else:
-        _print_calibration(made)
-        say(f"\nwritten  {out}")
-        say(f'use it   calibration = "{out}" in a profile')
+    print_if_json(made)
+    _print_calibration(made)
+    say(f"\nwritten  {out}")
+    say(f'use it   calibration = "{out}" in a profile')
     return Exit.OK
 
 
@@ -263,9 +252,8 @@ def list_judges(
     """
     named = split_list([*(specs or ()), *(judges or ())])
     rows: Sequence[dict[str, Any]] = describe_judges(named) if named else known_judges()
-    if as_json:
-        print_json({"judges": rows})
-    elif named:
+    print_if_json({"judges": rows})
+    if named:
         shown = [(r["judge"], r.get("problem", "yes"), r.get("caps", "")) for r in rows]
         print_table(("judge", "can be used", "abilities"), shown, wraps=True)
     else:
@@ -383,12 +371,7 @@ def embedded() -> list[str]:
 def known_judges() -> list[dict[str, str]]:
     """Return the embedded judges, the kinds, the accounts, and the judges that profiles name."""
     from scenewright.agents.judges.decisions.models import deciding, host_of
-    from scenewright.config.accounts import (
-        BUILT_IN_ACCOUNTS,
-        DECISION_ACCOUNTS,
-        DECISION_HOSTS,
-        OWN_HOSTS,
-    )
+    from scenewright.config import accounts
     from scenewright.config.settings import load_profiles, load_settings
 
     settings = load_settings()
@@ -398,7 +381,7 @@ def known_judges() -> list[dict[str, str]]:
         remark = ""
         if account is not None and account.key() is None:
             remark = f"set {' or '.join(account.key_variables)}"
-        elif account is not None and account.provider not in OWN_HOSTS:
+        elif account is not None and account.provider not in accounts.OWN_HOSTS:
             # Whether a server of one's own runs is not known without asking it.
             remark = "ready"
         rows.append({"judge": judge, "about": about, "note": remark})
@@ -419,14 +402,15 @@ def known_judges() -> list[dict[str, str]]:
     add("replay:FILE", "recorded answers, CSV or parquet; replay:FILE#JUDGE takes one of many")
     add("olip:MODEL", "trained heads for the realism of objects: a folder or owner/name")
     add("decision:local/MODEL", "a vision-language model or a decision model, as local:MODEL")
-    for name, account in {**BUILT_IN_ACCOUNTS, **settings.accounts}.items():
-        if account.provider not in DECISION_HOSTS:
+    for name, account in {**accounts.BUILT_IN_ACCOUNTS, **settings.accounts}.items():
+        if account.provider not in accounts.DECISION_HOSTS:
             add(f"{name}:MODEL", f"a model over the API of {account.provider}", account)
-    for name, account in {**BUILT_IN_ACCOUNTS, **DECISION_ACCOUNTS, **settings.accounts}.items():
+    hosts = {**accounts.BUILT_IN_ACCOUNTS, **accounts.DECISION_ACCOUNTS, **settings.accounts}
+    for name, account in hosts.items():
         maker = account.decisions_of
         if maker in deciding():
             about = f"a decision model over the API of {maker}"
-            if maker in DECISION_HOSTS:
+            if maker in accounts.DECISION_HOSTS:
                 host = host_of(maker, account.host_settings)
                 about = f"a decision model of {host.title} at {account.base_url or host.base_url}"
             add(f"decision:{name}/MODEL", about, account)

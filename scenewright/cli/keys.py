@@ -19,7 +19,15 @@ import typer
 
 from scenewright.cli import options
 from scenewright.cli.app import App
-from scenewright.cli.console import fail, fields_of, note, print_json, print_table, run_async, say
+from scenewright.cli.console import (
+    fail,
+    fields_of,
+    note,
+    print_if_json,
+    print_table,
+    run_async,
+    say,
+)
 from scenewright.cli.serve import DataOption
 
 if TYPE_CHECKING:
@@ -36,6 +44,7 @@ T = TypeVar("T")
 
 @app.command(rich_help_panel=SERVICE)
 def create(
+    context: typer.Context,
     tenant: str,
     label: str = "",
     scope: list[str] | None = None,
@@ -69,22 +78,14 @@ def create(
         names = ", ".join(map(repr, unknown))
         raise fail(f"unknown scope {names}: use one of {', '.join(SCOPES)}")
     scopes = tuple(known for known in SCOPES if known in scope) if scope else USUAL
+    given = {name: context.params[name] for name in ("label", "days", *_LIMITS)}
     key, text = with_keys(
         data,
         database,
-        lambda keys: keys.create(
-            tenant,
-            label=label,
-            scopes=scopes,
-            requests_per_minute=requests_per_minute,
-            usd=usd,
-            images=images,
-            running=running,
-            days=days,
-        ),
+        lambda keys: keys.create(tenant, scopes=scopes, **given),
     )
+    print_if_json({"key": text, **_row(key)})
     if as_json:
-        print_json({"key": text, **_row(key)})
         return
     say(text)
     note(
@@ -141,15 +142,12 @@ def listed(
 
     there = has_database(data, database)
     rows = with_keys(data, database, read_keys) if there else []
+    print_if_json({"providers": providers, "keys": rows})
     if as_json:
-        print_json({"providers": providers, "keys": rows})
         return
     if providers:
         say("Keys of providers")
-        print_table(
-            ("account", "variable", "key", "from"),
-            [(row["account"], row["variable"], row["key"], row["from"]) for row in providers],
-        )
+        print_table(tuple(providers[0]), [tuple(row.values()) for row in providers])
         if any(row["from"] == _STORED for row in providers):
             note(f"the stored ones are in {keys_file()}")
     elif tenant is None:

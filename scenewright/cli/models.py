@@ -16,8 +16,7 @@ from scenewright.cli.console import (
     console,
     fail,
     fields_of,
-    print_json,
-    print_result_as,
+    print_if_json,
     print_table,
     say,
     table_of,
@@ -52,37 +51,26 @@ def list_(
     """
     from scenewright.config.settings import load_profiles
     from scenewright.providers.hub.cache import PULL, cache_folder, survey
-    from scenewright.runs.readiness import (
-        cuda_memory,
-        memory_line,
-        memory_needed,
-        memory_of_machine,
-    )
+    from scenewright.runs import readiness
 
     found = {title: [survey(need) for need in needs] for title, needs in _needs(name).items()}
-    profiles, here = load_profiles(), (memory_of_machine() or 0, cuda_memory())
-    memory = {title: memory_needed(profiles[title], *here) for title in found if title in profiles}
-    if as_json:
-        print_json(
-            {
-                "folder": str(cache_folder()),
-                "profiles": {
-                    title: [present_json(present) for present in group]
-                    for title, group in found.items()
-                },
-                "memory_needed": memory,
-            }
-        )
-        return
+    profiles, main, cuda = load_profiles(), readiness.memory_of_machine(), readiness.cuda_memory()
+    memory = {
+        title: readiness.memory_needed(profiles[title], main or 0, cuda)
+        for title in found
+        if title in profiles
+    }
+    of_profiles = {title: list(map(present_json, group)) for title, group in found.items()}
+    print_if_json({"folder": cache_folder(), "profiles": of_profiles, "memory_needed": memory})
     for title, group in found.items():
         say(title, "bold")
         if not group:
             say("  nothing from the hub", "dim")
         else:
-            console().print(models_table(map(present_json, group)))
+            console().print(models_table(of_profiles[title]))
             if (needed := memory.get(title)) is not None:
                 style = "yellow" if needed["fits"] == "no" else ""
-                say(f"  memory: {memory_line(needed)}", style)
+                say(f"  memory: {readiness.memory_line(needed)}", style)
             if not all(present.complete for present in group):
                 say(f"  get it with `{PULL} {title}`", "dim")
         say("")
@@ -119,9 +107,10 @@ def pull(
         with show_status("asking the hub") as show:
             plans = plan_of(needs, lambda text: show(f"asking the hub about {text}"))
     rest, size = bytes_left(plans), sum(plan.size for plan in plans)
-    if not needs and not as_json:
+    here = sum(plan.size_here for plan in plans)
+    if not needs:
         say(f"{name} needs nothing from the hub.")
-    elif not as_json:
+    else:
         print_table(
             ("repository", "for", "files", "size", "here", "licence"),
             [
@@ -131,7 +120,6 @@ def pull(
                 for plan in plans
             ],
         )  # fmt: skip
-        here = sum(plan.size_here for plan in plans)
         say(
             f"{size_words(size)} in all, {size_words(here)} here, {size_words(size - here)} to "
             f"fetch into {cache_folder()}"
@@ -148,29 +136,23 @@ def pull(
             confirm_transfer(rest, as_json)
         with show_transfer(rest, size) as watch:
             done = fetch(plans, watch)
-    if as_json:
-        print_json(
-            {
-                "name": name,
-                "folder": str(cache_folder()),
-                "bytes": size,
-                "bytes_here": sum(plan.size_here for plan in plans),
-                "repositories": [
-                    {
-                        **fields_of(plan.need, "repository", "parts"),
-                        **fields_of(plan, "commit", "licence", "gated", "refusal"),
-                        "bytes": plan.size,
-                        "bytes_here": plan.size_here,
-                        "files": {file.path: file.size for file in plan.files},
-                    }
-                    for plan in plans
-                ],
-                "fetched": done.fetched if done is not None else [],
-                "damaged": done.damaged if done is not None else [],
-                "done": done is not None or not plans,
-            }
-        )
-    elif done is not None:
+    repositories = [
+        fields_of(plan.need, "repository", "parts")
+        | fields_of(plan, "commit", "licence", "gated", "refusal")
+        | {"bytes": plan.size, "bytes_here": plan.size_here}
+        | {"files": {file.path: file.size for file in plan.files}}
+        for plan in plans
+    ]
+    print_if_json(
+        {
+            **{"name": name, "folder": cache_folder(), "bytes": size, "bytes_here": here},
+            "repositories": repositories,
+            "fetched": done.fetched if done is not None else [],
+            "damaged": done.damaged if done is not None else [],
+            "done": done is not None or not plans,
+        }
+    )
+    if done is not None:
         again = f", {len(done.damaged)} damaged and fetched again" if done.damaged else ""
         say(
             f"{sum(len(plan.files) for plan in plans)} files, {size_words(size)}, are here and "
@@ -244,26 +226,20 @@ def update(
     Args:
         source (FILE|URL): A table of this form; by default that of the newest development.
     """
-    from scenewright.providers.model_facts import (
-        UPDATE_URL,
-        ModelTableError,
-        keep_facts,
-        model_facts,
-        read_facts,
-    )
+    from scenewright.providers import model_facts as facts
 
-    place = source or UPDATE_URL
+    place = source or facts.UPDATE_URL
     text = read_table(place)
-    before = model_facts()
+    before = facts.model_facts()
     try:
-        table = read_facts(text, place)
+        table = facts.read_facts(text, place)
         check_facts(table)
-    except ModelTableError as error:
+    except facts.ModelTableError as error:
         raise fail(f"{error}. The table in use stays: {before.version}", Exit.FAILED) from error
     newer = table.as_of > before.as_of
     if newer:
         try:
-            kept = str(keep_facts(text))
+            kept = str(facts.keep_facts(text))
         except (OSError, RuntimeError) as error:
             raise fail(f"the table cannot be kept: {error}", Exit.FAILED) from error
         result = f"model facts of {table.as_of} replace those of {before.as_of}: {kept}"
@@ -271,7 +247,8 @@ def update(
         kept = before.place
         result = f"the table in use ({before.version}) is as new as {place} ({table.as_of})"
     data = {"as_of": str(table.as_of), "before": str(before.as_of), "updated": newer, "file": kept}
-    print_result_as(as_json, data, say, result)
+    print_if_json(data)
+    say(result)
     return Exit.OK
 
 

@@ -30,7 +30,7 @@ from scenewright.cli.console import (
     debugging,
     fail,
     note,
-    print_json,
+    print_if_json,
     print_table,
     run_and_free,
     run_async,
@@ -215,9 +215,7 @@ def train(
         trained_on=prepared.trained_on,
         report=report,
     )
-    if as_json:
-        print_json(report)
-        return
+    print_if_json(report)
     _print_evaluation(rows)
     say(f"best epoch {trained.best} of {len(trained.history)}; report {out / REPORT}")
 
@@ -279,9 +277,7 @@ def ablate(
     content = [row.model_dump(mode="json") for row in rows]
     write_json(out / "ablations.json", content)
     write_text(out / "ablations.md", training.markdown(rows).rstrip())
-    if as_json:
-        print_json(content)
-        return
+    print_if_json(content)
     lines = []
     for row in rows:
         joint = row.evaluation.columns["joint"]
@@ -352,13 +348,11 @@ def evaluate(
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / "evaluation.json", content)
         write_text(out / "evaluation.md", markdown(rows).rstrip())
-    if as_json:
-        print_json(content)
-    else:
-        _print_evaluation(rows)
-        for row in rows:
-            if text := seen_text(row):
-                say(f"{row.name}{text}")
+    print_if_json(content)
+    _print_evaluation(rows)
+    for row in rows:
+        if text := seen_text(row):
+            say(f"{row.name}{text}")
 
 
 def compute_features(
@@ -419,11 +413,7 @@ def analyse(rated: Path, seed: options.Seed = 0, as_json: options.Json = False) 
     Exit codes: 0 done; 2 wrong input; 130 interrupted.
     """
     from scenewright.core.ports.vision import RealismError
-    from scenewright.evals.human_ratings.object_analysis import (
-        discrepancy,
-        image_correlations,
-        raters,
-    )
+    from scenewright.evals.human_ratings import object_analysis as analysis
     from scenewright.evals.human_ratings.rated_objects import read_objects
     from scenewright.evals.studies.olip.evaluation import select_ranks
 
@@ -439,12 +429,12 @@ def analyse(rated: Path, seed: options.Seed = 0, as_json: options.Json = False) 
         "category": lambda o: o.category,
     }
     measures: dict[str, Callable[[], Any]] = {
-        "correlation": lambda: image_correlations(objects, seed=seed),
+        "correlation": lambda: analysis.image_correlations(objects, seed=seed),
         "salience": lambda: select_ranks(objects, seed=seed),
         "discrepancy": lambda: {
-            name: discrepancy(objects, by=by, seed=seed) for name, by in keys.items()
+            name: analysis.discrepancy(objects, by=by, seed=seed) for name, by in keys.items()
         },
-        "raters": lambda: raters(objects, seed=seed),
+        "raters": lambda: analysis.raters(objects, seed=seed),
     }
     parts: dict[str, Any] = {}
     left_out: dict[str, str] = {}
@@ -453,9 +443,7 @@ def analyse(rated: Path, seed: options.Seed = 0, as_json: options.Json = False) 
             parts[name] = measure()
         except RealismError as error:
             left_out[name] = str(error)
-    if as_json:
-        print_json({"objects": len(objects), "left_out": left_out, **parts})
-        return
+    print_if_json({"objects": len(objects), "left_out": left_out, **parts})
     for name in measures:
         if name in left_out:
             say(f"{name}: {left_out[name]}")

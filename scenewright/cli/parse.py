@@ -20,7 +20,7 @@ from scenewright.cli.console import (
     debugging,
     fail,
     note,
-    print_json,
+    print_if_json,
     print_labelled,
     run_async,
     say,
@@ -120,18 +120,10 @@ def parse(
         typer.echo(output, nl=not output.endswith("\n"))
     elif out is not None and to is not None:
         write_file(out, lambda path: path.write_text(output, encoding="utf-8"))
-    elif as_json:
-        print_json(
-            {
-                "scene": graph.model_dump(mode="json"),
-                "digest": graph.digest,
-                "complexity": graph.complexity(),
-                "level": graph.level(),
-                "facts": found,
-                **graph.intent.model_dump(mode="json", exclude={"sentence", "read_as"}),
-            }
-        )
     else:
+        intent = graph.intent.model_dump(mode="json", exclude={"sentence", "read_as"})
+        size = {"complexity": graph.complexity(), "level": graph.level()}
+        print_if_json({"scene": graph, "digest": graph.digest, **size, "facts": found, **intent})
         print_scene(graph, found, with_facts=facts)
 
 

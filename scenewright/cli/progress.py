@@ -11,25 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import typer
+from rich import progress as rich
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 from rich.text import Text
 
 from scenewright.cli.console import Exit, console, debugging, fail, say
 
 if TYPE_CHECKING:
     from scenewright.evals.runner.progress import Progress as EvalProgress
-    from scenewright.evals.studies.panel.running import StudyProgress
     from scenewright.providers.hub.pull import PullCallbacks
 
 T = TypeVar("T")
@@ -64,17 +53,12 @@ def show_progress(
     if not where.is_terminal:
         yield _Lines(where, title, tenths)
         return
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[more]}"),
-        console=where,
-        transient=True,
-    ) as bar:
+    columns = (
+        *(rich.SpinnerColumn(), rich.TextColumn("{task.description}"), rich.BarColumn()),
+        *(rich.MofNCompleteColumn(), rich.TimeElapsedColumn(), rich.TimeRemainingColumn()),
+        rich.TextColumn("{task.fields[more]}"),
+    )
+    with rich.Progress(*columns, console=where, transient=True) as bar:
         task = bar.add_task(title, total=None, more="")
         before: tuple[int, int | None] = (0, None)
 
@@ -155,13 +139,6 @@ def show_eval_progress(total: int, quiet: bool) -> Iterator[Callable[[EvalProgre
         yield None if quiet else lambda now: show(now.items, total, now.doing, _eval_counts(now))
 
 
-@contextmanager
-def show_study_progress(quiet: bool) -> Iterator[Callable[[StudyProgress], None]]:
-    """Yield a progress callback for a panel study."""
-    with show_progress("", quiet) as show:
-        yield lambda now: show(now.done, now.total, f"{now.step} of {now.steps}: {now.doing}")
-
-
 def _eval_counts(now: EvalProgress) -> str:
     counts = [f"{now.pictures} pictures", f"{now.judged} judged"]
     counts += [
@@ -216,15 +193,11 @@ def show_transfer(rest: int | None, size: int | None) -> Iterator[PullCallbacks]
             moved=_Tenths(rest, where).moved, message=lambda text: say(text, "", where)
         )
         return
-    bars = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=where,
+    columns = (
+        *(rich.TextColumn("{task.description}"), rich.BarColumn(), rich.DownloadColumn()),
+        *(rich.TransferSpeedColumn(), rich.TimeRemainingColumn()),
     )
-    with bars:
+    with rich.Progress(*columns, console=where) as bars:
         title = "fetching" if rest is None else f"fetching {size_words(rest)}"
         fetched = bars.add_task(title, total=rest, visible=rest != 0)
         checked = bars.add_task("checking", total=size)

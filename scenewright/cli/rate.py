@@ -25,7 +25,7 @@ from scenewright.cli.console import (
     fail,
     fields_of,
     note,
-    print_json,
+    print_if_json,
     print_table,
     run_async,
     say,
@@ -111,18 +111,10 @@ def make(
     found = read_source(source)
     with show_progress("copying pictures", quiet or as_json, lines=False) as show:
         study = make_study(found, spec, out, show)
-    if as_json:
-        print_json(
-            fields_of(
-                study,
-                *("name", "kind", "arms", "seed", "repeats", "source", "left_out"),
-                tasks=len(study.tasks),
-                folder=str(out),
-            )
-        )
-    else:
-        say(f"{len(study.tasks)} tasks ({study.kind}) from {study.source}")
-        print_study("arms", study, out)
+    names = ("name", "kind", "arms", "seed", "repeats", "source", "left_out")
+    print_if_json(fields_of(study, *names, tasks=len(study.tasks), folder=out))
+    say(f"{len(study.tasks)} tasks ({study.kind}) from {study.source}")
+    print_study("arms", study, out)
 
 
 @app.command()
@@ -225,21 +217,16 @@ def objects(
     with show_progress("copying pictures", off, lines=False) as show:
         study = make_object_study(found, spec, out, show)
     things = [task for task in study.tasks if task.thing is not None]
-    pictures, wholes = len({task.candidates[0].image for task in things}), len(study.tasks)
-    wholes -= len(things)
-    if as_json:
-        print_json(
-            {
-                **fields_of(study, "name", "kind"),
-                "objects": len(things),
-                "pictures": pictures,
-                "whole_pictures": wholes,
-                "categories": len({task.thing.category for task in things if task.thing}),
-                "sources": list(study.arms),
-                **fields_of(study, "rule", "seed", "source", "left_out", folder=str(out)),
-            }
-        )
-        return
+    pictures = len({task.candidates[0].image for task in things})
+    wholes = len(study.tasks) - len(things)
+    categories = len({task.thing.category for task in things if task.thing})
+    print_if_json(
+        {
+            **fields_of(study, "name", "kind", objects=len(things), pictures=pictures),
+            **{"whole_pictures": wholes, "categories": categories, "sources": study.arms},
+            **fields_of(study, "rule", "seed", "source", "left_out", folder=out),
+        }
+    )
     say(f"{len(things)} objects of {pictures} pictures from {study.source}")
     if wholes:
         say(f"{wholes} pictures are also rated as a whole")
@@ -320,9 +307,7 @@ def labels(
 
     study = StudyFolder(folder)
     made = write_labels(study, ratings_of(study), out, fewest)
-    if as_json:
-        print_json(made)
-        return
+    print_if_json(made)
     say(f"{made.labels} labels written to {out}; {made.holds} hold")
     say(
         f"left out: {made.ties} ties, {made.undecided} that nobody could tell, {made.too_few} with "
@@ -408,9 +393,7 @@ def report(
             f"{len(made.raters)} raters, {made.items} items, {made.ratings} ratings ({made.kind}); "
             "in brackets 95 % intervals over items"
         )
-    if as_json:
-        print_json(made)
-        return
+    print_if_json(made)
     for answer in made.answers:
         say(answer.sentence, "bold")
     say(size)

@@ -8,7 +8,7 @@ Args:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,7 +21,7 @@ from scenewright.cli.console import (
     Exit,
     fail,
     note,
-    print_json,
+    print_if_json,
     print_table,
     run_and_free,
     run_async,
@@ -104,27 +104,14 @@ def score(
         at_once: Concurrent pictures.
     """
     rows = scored_rows(
-        pictures,
-        schema_file,
-        out,
-        label=label,
-        profile=profile,
-        judges=judges or (),
-        wording=wording,
-        asking=asking,
-        weighting=weighting,
-        style=style,
-        store=store,
-        at_once=at_once,
-        confirm=lambda usd, models: costs.agree(usd, limit_usd, yes, "raise --limit-usd", models),
-        quiet=quiet,
-    )
-    if as_json:
-        print_json(rows)
-    else:
-        print_rows(rows, out)
-    unjudged = any(row.base is None for row in rows)
-    return Exit.UNJUDGED if unjudged else Exit.OK
+        pictures, schema_file, out,
+        label=label, profile=profile, judges=judges, wording=wording, asking=asking,
+        weighting=weighting, style=style, store=store, at_once=at_once, limit_usd=limit_usd,
+        yes=yes, quiet=quiet,
+    )  # fmt: skip
+    print_if_json(rows)
+    print_rows(rows, out)
+    return Exit.UNJUDGED if any(row.base is None for row in rows) else Exit.OK
 
 
 def scored_rows(
@@ -134,39 +121,31 @@ def scored_rows(
     *,
     label: str | None = None,
     profile: str | None = None,
-    judges: Sequence[str] = (),
+    judges: Sequence[str] | None = None,
     wording: Wording | None = None,
     asking: Literal["waves", "together"] | None = None,
     weighting: Literal["probability", "hard"] = "probability",
     style: Path | None = None,
     store: Path | None = None,
     at_once: int = 16,
-    confirm: Callable[[float, Sequence[str]], None],
+    limit_usd: float,
+    yes: bool,
     quiet: bool,
 ) -> list[RealRow]:
-    """Score the pictures as :func:`score` does and write the rows.
-
-    ``confirm`` takes the dollars that are known, and the judges.
-    """
+    """Score the pictures as :func:`score` does and write the rows."""
     from scenewright.agents.panel.panel import Panel
-    from scenewright.evals.studies.real.real_scorer import (
-        PARQUET,
-        Picture,
-        RealScorer,
-        score_pictures,
-        write_rows,
-    )
+    from scenewright.evals.studies.real import real_scorer as real
     from scenewright.evals.studies.real.schema import SchemaError, read_schemas
     from scenewright.evals.studies.real.style import StyleScorer, pictures_in
     from scenewright.providers import AnswerStore
     from scenewright.runs.model_factory.profiles import build_panel
 
-    if out is not None and out.suffix not in (".jsonl", PARQUET):
+    if out is not None and out.suffix not in (".jsonl", real.PARQUET):
         raise fail(f"--out {out}: name a file that ends in .jsonl or .parquet")
     schemas = read_schemas(schema_file)
     found = list(
         {
-            file: Picture(file, label or file.absolute().parent.name)
+            file: real.Picture(file, label or file.absolute().parent.name)
             for place in pictures
             for file in (pictures_in(place) if place.is_dir() else [place])
         }.values()
@@ -192,7 +171,7 @@ def scored_rows(
     async def scored() -> list[RealRow]:
         made = await build_panel(list(specs), settings=settings)
         with closing(AnswerStore(place)) as answers:
-            scorer = RealScorer(
+            scorer = real.RealScorer(
                 made,
                 answers,
                 panel=Panel() if chosen is None else Panel.of(chosen, made),
@@ -203,7 +182,8 @@ def scored_rows(
             )
             for label in dict.fromkeys(picture.label for picture in found):
                 scorer.check(schemas[label])
-            confirm(_forecast(scorer, found, schemas, place, quiet), specs)
+            usd = _forecast(scorer, found, schemas, place, quiet)
+            costs.agree(usd, limit_usd, yes, "raise --limit-usd", specs)
             with show_progress("scoring", quiet, lines=False) as show:
                 done, spent = 0, 0.0
 
@@ -213,7 +193,7 @@ def scored_rows(
                     spent += 0.0 if kept else row.usd
                     show(done, len(found), more=f"{spent:.2f} USD")
 
-                return await score_pictures(
+                return await real.score_pictures(
                     scorer,
                     found,
                     schemas,
@@ -224,8 +204,8 @@ def scored_rows(
                 )
 
     rows = run_and_free(scored())
-    if out is not None and out.suffix == PARQUET:
-        write_rows(out, rows)
+    if out is not None and out.suffix == real.PARQUET:
+        real.write_rows(out, rows)
     return rows
 
 
@@ -268,8 +248,8 @@ def agree(
     }
     known = {name: v for name, v in columns.items() if any(x is not None for x in v.values())}
     found = agreement(known, {keys[image]: label for image, label in people.items()})
+    print_if_json(found)
     if as_json:
-        print_json(found)
         return Exit.OK
     print_table(
         ("score", "Spearman", "Kendall", "pictures", "unscored"),
@@ -437,11 +417,10 @@ def filter_pictures(
             schema,
             table,
             profile=profile,
-            judges=judges or (),
+            judges=judges,
             wording=wording,
-            confirm=lambda usd, models: costs.agree(
-                usd, limit_usd, yes, "raise --limit-usd", models
-            ),
+            limit_usd=limit_usd,
+            yes=yes,
             quiet=quiet,
         )
     elif not scores.exists():
@@ -484,20 +463,11 @@ def filter_pictures(
             tell=lambda doing: show(0, 0, doing),
         )  # fmt: skip
     answer, kept = filtering.answer_of(filtered, plan), [one for one in filtered if one.kept]
-    if as_json:
-        print_json(
-            {
-                "out": str(out),
-                "answer": answer,
-                "plan": plan,
-                "pictures": len(filtered),
-                "kept": len(kept),
-                "classes": filtering.classes_in_numbers(filtered),
-            }
-        )
-    else:
-        _print_filtered(filtered, answer.sentence)
-        say(f"{out / filtering.MANIFEST}" + (f", {out / filtering.PAGE}" if page else ""))
+    counts = {"pictures": len(filtered), "kept": len(kept)}
+    classes = filtering.classes_in_numbers(filtered)
+    print_if_json({"out": out, "answer": answer, "plan": plan, **counts, "classes": classes})
+    _print_filtered(filtered, answer.sentence)
+    say(f"{out / filtering.MANIFEST}" + (f", {out / filtering.PAGE}" if page else ""))
     complete = {one.label for one in filtered} == {one.label for one in kept}
     return Exit.OK if complete else Exit.MISSING
 

@@ -21,7 +21,7 @@ from scenewright.cli.console import (
     console,
     fail,
     note,
-    print_json,
+    print_if_json,
     print_table,
     run_and_free,
     say,
@@ -148,8 +148,7 @@ def cub(
     say(f"wrote {out}: {len(made.schemas)} classes, {count} attributes of {made.lines:,} labels")
     if made.without:
         note(f"note: without a common attribute: {', '.join(made.without[:8])}")
-        raise typer.Exit(int(Exit.MISSING))
-    return Exit.OK
+    return Exit.MISSING if made.without else Exit.OK
 
 
 @app.command()
@@ -167,19 +166,17 @@ def check(
     from scenewright.evals.studies.real.schema import AttributeSchema, check_schemas
 
     schemas, faults = check_schemas(file)
-    if as_json:
-        print_json({"file": str(file), "classes": schemas, "faults": faults})
-    else:
-        rows = []
-        for schema in schemas:
-            if isinstance(schema, AttributeSchema):
-                asks = f"{len(schema.attributes)} attributes"
-            else:
-                asks = f"{len(schema.entities)} entities, {len(schema.relations)} relations"
-            rows.append((schema.name, str(schema.version), schema.made_by, asks))
-        print_table(("class", "version", "made by", "asks about"), rows)
-        for fault in faults:
-            note(f"fault: {fault}", "red")
+    print_if_json({"file": file, "classes": schemas, "faults": faults})
+    rows = []
+    for schema in schemas:
+        if isinstance(schema, AttributeSchema):
+            asks = f"{len(schema.attributes)} attributes"
+        else:
+            asks = f"{len(schema.entities)} entities, {len(schema.relations)} relations"
+        rows.append((schema.name, str(schema.version), schema.made_by, asks))
+    print_table(("class", "version", "made by", "asks about"), rows)
+    for fault in faults if not as_json else ():
+        note(f"fault: {fault}", "red")
     return Exit.USAGE if faults else Exit.OK
 
 

@@ -25,10 +25,10 @@ from scenewright.cli.console import (
     Exit,
     console,
     fail,
+    fields_of,
     note,
-    print_json,
+    print_if_json,
     print_labelled,
-    print_result_as,
     print_table,
     run_async,
     say,
@@ -125,15 +125,11 @@ def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
     """Return the scores and recalls of a card, or None without one."""
     if card is None:
         return None
+    kinds = ("object", "attribute", "relation")
     return {
-        "sgscore": card.sgscore,
-        "fact_recall": card.fact_recall,
-        "expected_recall": card.expected_recall,
-        "object_recall": card.objects.value,
-        "attribute_recall": card.attributes.value,
-        "relation_recall": card.relations.value,
-        "satisfied": card.satisfied,
-        "probability_methods": card.methods,
+        **fields_of(card, "sgscore", "fact_recall", "expected_recall"),
+        **{f"{kind}_recall": getattr(card, f"{kind}s").value for kind in kinds},
+        **fields_of(card, "satisfied", probability_methods=card.methods),
         **({"ocr": card.ocr} if card.realism.total else {}),
     }
 
@@ -224,11 +220,11 @@ def refine(
         # As it is drawn: a model may know only another word of an object.
         warn_unread(plan.scene, "`--ask` asks what is meant before anything is drawn")
     if show_plan:
-        show_preview(plan, as_json=as_json)
+        show_preview(plan)
         return Exit.OK
     if not agreed:
         plan = agree_to_run(plan, max_usd, yes, quiet)
-    return run_plan(plan, as_json=as_json, quiet=quiet)
+    return run_plan(plan, quiet)
 
 
 def _read_by_model(plan: RunPlan, quiet: bool, earlier: SentenceReading | None = None) -> RunPlan:
@@ -280,7 +276,7 @@ def _check_strategy(name: str) -> None:
 refine.__doc__ = f"{refine.__doc__}\n\n    {EXIT_HELP}\n    "
 
 
-def run_plan(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
+def run_plan(plan: RunPlan, quiet: bool) -> Exit:
     """Execute a run with progress on standard error, print its result, and return the exit code."""
     from scenewright.cli.run_display import show_run_progress
     from scenewright.runs.api import execute
@@ -289,22 +285,22 @@ def run_plan(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
     with show_run_progress(console(stderr=True), quiet) as watcher:
         result = run_async(execute(plan, watcher))
     view = read_run(result.folder)
-    code = exit_code(view.card("loop"))
-    print_result_as(as_json, run_json(view, result.page, code), show_run, view, result.page)
-    return code
+    return show_run(view, result.page)
 
 
-def show_run(view: RunRecord, page: Path | None, ids: bool = False) -> None:
-    """Print a run's table and its result; with ``ids`` also the id of each fact."""
+def show_run(view: RunRecord, page: Path | None, ids: bool = False) -> Exit:
+    """Print a run's table and its result, and return its exit code; ``ids`` shows facts' ids."""
     from scenewright.cli.run_display import legend, print_result
 
+    print_if_json(run_json(view, page))
     where = console()
     print_result(view, where, str(page) if page else "", ids)
-    for warning in prompt_warnings(view):
+    for warning in prompt_warnings(view) if not where.quiet else ():
         note(f"warning: {warning}")
     states = [r.state(fact.id) for r in view.rounds for fact in view.facts]
     if states:
         where.print(legend(states, where))
+    return exit_code(view.card("loop"))
 
 
 def prompt_warnings(view: RunRecord) -> list[str]:
@@ -321,24 +317,21 @@ def prompt_warnings(view: RunRecord) -> list[str]:
     ]
 
 
-def run_json(view: RunRecord, page: Path | None, code: Exit) -> dict[str, Any]:
+def run_json(view: RunRecord, page: Path | None) -> dict[str, Any]:
     """Return a run as one JSON object."""
     from scenewright.runs.result import result_of
 
-    data = result_of(view).model_dump(mode="json")
-    best = view.best
-    kept = best.candidate if best is not None else None
-    image = view.image_path(kept.image) if kept is not None else None
+    kept = view.best.candidate if view.best is not None else None
     return {
-        "exit_code": int(code),
-        "folder": str(view.folder),
-        "image": str(image) if image else None,
-        "page": str(page) if page else None,
+        "exit_code": exit_code(view.card("loop")),
+        "folder": view.folder,
+        "image": view.image_path(kept.image) if kept is not None else None,
+        "page": page,
         "loop": card_json(view.card("loop")),
         "report": card_json(view.card("report")),
         "warnings": prompt_warnings(view),
         "change_from_round_0": {"loop": view.change("loop"), "report": view.change("report")},
-        **data,
+        **result_of(view).model_dump(mode="json"),
     }
 
 
@@ -379,25 +372,18 @@ def score(
         note("loading the judges")
     found = run_async(ask(picture, read, chosen, realism=choices.realism))
     code = exit_code(found.loop)
-    if as_json:
-        # The figures that scripts look for come before the cards in full.
-        print_json(
-            {
-                "exit_code": int(code),
-                "image": str(image),
-                "scores": {"loop": card_json(found.loop), "report": card_json(found.report)},
-                **found.model_dump(mode="json"),
-            }
-        )
-    else:
-        where = console()
-        where.print(score_table(found, where))
-        where.print()
-        for label, value in card_lines(found):
-            where.print(f"{label:<9}{value}")
-        for line in unscored_lines(found):
-            say(f"{'unscored':<9}{line}")
-        where.print(legend([v.state for v in found.loop.verdicts], where))
+    # The figures that scripts look for come before the cards in full.
+    scores = {"loop": card_json(found.loop), "report": card_json(found.report)}
+    data = found.model_dump(mode="json")
+    print_if_json({"exit_code": code, "image": image, "scores": scores, **data})
+    where = console()
+    where.print(score_table(found, where))
+    where.print()
+    for label, value in card_lines(found):
+        where.print(f"{label:<9}{value}")
+    for line in unscored_lines(found):
+        say(f"{'unscored':<9}{line}")
+    where.print(legend([v.state for v in found.loop.verdicts], where))
     return code
 
 
@@ -407,7 +393,7 @@ score.__doc__ = f"{score.__doc__}\n\n    {EXIT_HELP}\n    "
 _READ_WHOLE = "read in chunks without a limit"
 
 
-def show_preview(plan: RunPlan, *, as_json: bool) -> None:
+def show_preview(plan: RunPlan) -> None:
     """Print what the run of ``plan`` would send and ask; nothing is loaded or drawn."""
     from scenewright.runs.preview import preview_of
 
@@ -415,7 +401,8 @@ def show_preview(plan: RunPlan, *, as_json: bool) -> None:
     lines = _preview_lines(found)
     if plan.profile.accounts:
         lines.append(("costs", _costs(plan)))
-    print_result_as(as_json, found, print_labelled, lines, 10)
+    print_if_json(found)
+    print_labelled(lines, 10)
 
 
 def _costs(plan: RunPlan) -> str:
@@ -520,19 +507,14 @@ def strategies(profile: options.ProfileName = None, as_json: options.Json = Fals
         {"name": name, "about": about, "lacks": lacks, "default": name == chosen.strategy}
         for name, about, lacks in (*found, (DIRECTOR, about, lacks))
     ]
-    print_result_as(
-        as_json,
-        {"strategies": rows},
-        print_table,
-        ("strategy", "what it does"),
-        [
-            (
-                f"{row['name']}{' (default)' if row['default'] else ''}",
-                f"{row['about']}{' Not here: ' + str(row['lacks']) if row['lacks'] else ''}",
-            )
-            for row in rows
-        ],
-        wraps=True,
-    )
-    if profile is None and not as_json:
+    print_if_json({"strategies": rows})
+    shown = [
+        (
+            f"{row['name']}{' (default)' if row['default'] else ''}",
+            f"{row['about']}{' Not here: ' + str(row['lacks']) if row['lacks'] else ''}",
+        )
+        for row in rows
+    ]
+    print_table(("strategy", "what it does"), shown, wraps=True)
+    if profile is None:
         say("`scenewright strategies --profile NAME` checks which of them its model can do.", "dim")

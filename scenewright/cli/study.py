@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
@@ -21,7 +20,7 @@ from scenewright.cli.console import (
     fields_of,
     note,
     print_heading,
-    print_json,
+    print_if_json,
     print_table,
     run_and_free,
     run_async,
@@ -29,21 +28,15 @@ from scenewright.cli.console import (
     split_list,
 )
 from scenewright.cli.costs import agree, cost_data, count_range, print_cost_notes, print_costs
-from scenewright.cli.progress import show_eval_progress, show_study_progress
+from scenewright.cli.progress import show_eval_progress, show_progress
 from scenewright.config import OnModelChange
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
     from scenewright.evals.runner.estimating import Estimate
     from scenewright.evals.runner.forecast import CostForecast
+    from scenewright.evals.studies import running
     from scenewright.evals.studies.panel.sources.loading import SourcePlan
-    from scenewright.evals.studies.running import (
-        Evaluation,
-        Finished,
-        Job,
-        OnProgress,
-        PlannedTrial,
-    )
     from scenewright.evals.studies.study import Setup, StudyDefinition
 
 app = App(
@@ -145,7 +138,6 @@ def run(
         only (NAME): Run only this part; can be given several times. Others keep their results.
         path: Path of the source, in place of CONFIG's.
     """
-    from scenewright.core.validation import first_problem
     from scenewright.evals.datasets.base import DatasetSpec
     from scenewright.evals.datasets.registry import LOADERS
     from scenewright.evals.studies.registry import ALL, STUDIES, studies_named
@@ -168,7 +160,7 @@ def run(
             whose = "a paper's studies" if files else "a panel study"
             raise fail(f"{param.opts[0]} is an option of {whose}")
     if files:
-        return _run_panel(Path(files[0]), out, only, path, plan_only, yes, quiet, as_json)
+        return _run_panel(Path(files[0]), out, only, path, plan_only, yes, quiet)
     studies_named(*studies)
     fields = {name: value for name, value in context.params.items() if name in Setup.model_fields}
     fields["seeds"] = options.whole_numbers("--seeds", seeds, 0, "0,1,2")
@@ -181,14 +173,13 @@ def run(
     fields |= {"instances": None if instances is None else str(instances)}
     if sentinels is None:
         del fields["sentinels"]
-    try:
-        setup = Setup.model_validate({**fields, "metrics_of_sets": not no_sets})
-    except ValidationError as error:
-        raise fail(first_problem(error)) from None
+    setup = options.validated(Setup, {**fields, "metrics_of_sets": not no_sets})
     chosen = studies_named(*studies, setup=setup)
     folder = out if out is not None else Path("studies") / profile
     found, own, prices = run_async(_estimated(chosen, setup, folder))
     where = console(stderr=not plan_only)
+    # This plan has no form as JSON.
+    where.quiet = False
     if plan_only or not quiet:
         _print_plan(where, found, own, prices, setup)
         if ALL in studies:
@@ -205,7 +196,7 @@ def run(
     totals = [estimate.items for _, estimate in found] + [one.trial.items for one in own]
 
     @contextmanager
-    def watch(job: Job, number: int, of: int) -> Iterator[OnProgress | None]:
+    def watch(job: running.Job, number: int, of: int) -> Iterator[running.OnProgress | None]:
         if not quiet:
             if isinstance(job, PlannedTrial):
                 title = f"{job.title}, {job.trial.items:,} {job.trial.unit}"
@@ -217,7 +208,7 @@ def run(
             yield show
 
     done = run_async(run_studies(chosen, setup, folder, retry=retry, watch=watch))
-    _print_results(done, folder, as_json)
+    _print_results(done, folder)
     return Exit.OK
 
 
@@ -226,9 +217,7 @@ def list_studies(as_json: options.Json = False) -> None:
     """List the studies of the papers; `study parts` lists those of a panel."""
     from scenewright.evals.studies.registry import STUDIES
 
-    if as_json:
-        print_json({s.name: {"of": s.number, "about": s.title} for s in STUDIES.values()})
-        return
+    print_if_json({s.name: {"of": s.number, "about": s.title} for s in STUDIES.values()})
     rows = [(one.name, one.number, one.title) for one in STUDIES.values()]
     print_table(("name", "in the paper", "what it measures"), rows)
 
@@ -246,19 +235,14 @@ def parts(as_json: options.Json = False) -> None:
             name: {"default": usual[name], "about": " ".join((field.description or "").split())}
             for name, field in part.options.model_fields.items()
         }
-    if as_json:
-        print_json(
-            {
-                part.name: fields_of(
-                    part,
-                    *("title", "about"),
-                    needs=sorted(part.needs),
-                    options=choices[part.name],
-                )
-                for part in found
-            }
-        )
-        return
+    print_if_json(
+        {
+            one.name: fields_of(
+                one, "title", "about", needs=sorted(one.needs), options=choices[one.name]
+            )
+            for one in found
+        }
+    )
     for part in found:
         say(Text.assemble((f"{part.name:<12} ", "bold"), part.title))
         say(f"{'':<12} {part.about}")
@@ -297,7 +281,6 @@ def _run_panel(
     plan_only: bool,
     yes: bool,
     quiet: bool,
-    as_json: bool,
 ) -> Exit:
     from scenewright.config.settings import load_settings
     from scenewright.evals.runner.forecast import CostForecast
@@ -335,10 +318,10 @@ def _run_panel(
     ]
     again = sum(limit or 0.0 for limit in limits)
     together = CostForecast.of(line for plan in plans for line in plan.costs.lines)
-    if plan_only and as_json:
-        print_json(
+    if plan_only:
+        print_if_json(
             {
-                "folder": str(folder),
+                "folder": folder,
                 "parts": [part.name for part in chosen],
                 "questions": sum(plan.questions for plan in plans),
                 "usd": sum(plan.costs.usd for plan in plans),
@@ -347,7 +330,6 @@ def _run_panel(
                 "models": [{"model": line.who, **cost_data(line.most)} for line in together.lines],
             }
         )
-        return Exit.OK
     if plan_only or not quiet:
         where = console(stderr=not plan_only)
         print_heading(asked.name, asked.about, where)
@@ -365,7 +347,7 @@ def _run_panel(
     usd = sum(one.costs.usd for one in plans) + again
     unpriced = dict.fromkeys(name for one in plans for name in one.costs.unpriced)
     agree(usd, asked.limit_usd, yes, "raise limit_usd", unpriced)
-    with show_study_progress(quiet) as watch:
+    with show_progress("", quiet) as show:
         study = run_and_free(
             run_study(
                 asked,
@@ -373,62 +355,55 @@ def _run_panel(
                 root=config.parent,
                 settings=settings,
                 only=only or (),
-                watch=watch,
+                watch=lambda at: show(at.done, at.total, f"{at.step} of {at.steps}: {at.doing}"),
                 write=write_study,
             )
         )
-    if as_json:
-        print_json(summary(study))
-    else:
-        say(study.answer, "bold")
-        print_table(("part", "state", "first finding"), rows_of(study.outcomes), wraps=True)
-        for line in study.loaded.notes:
-            say(line, "yellow")
-        say(f"page      {folder / PAGE}")
+    print_if_json(summary(study))
+    say(study.answer, "bold")
+    print_table(("part", "state", "first finding"), rows_of(study.outcomes), wraps=True)
+    for line in study.loaded.notes:
+        say(line, "yellow")
+    say(f"page      {folder / PAGE}")
     failed = any(one.state == "failed" for one in study.outcomes)
     return Exit.MISSING if failed else Exit.OK
 
 
-def _print_results(done: Sequence[Finished], folder: Path, as_json: bool) -> None:
+def _print_results(done: Sequence[running.Finished], folder: Path) -> None:
     from scenewright.evals.studies.paper import VERDICTS
     from scenewright.evals.studies.running import INDEX
 
-    counts = [
+    rows: list[dict[str, Any]] = [
         {
-            str(verdict): sum(claim.verdict == verdict for claim in one.outcome.claims)
-            for verdict in VERDICTS
+            "study": one.study.name,
+            "of": one.study.number,
+            "answer": one.outcome.answer,
+            "verdicts": {
+                str(verdict): sum(claim.verdict == verdict for claim in one.outcome.claims)
+                for verdict in VERDICTS
+            },
+            "files": one.files,
         }
         for one in done
     ]
-    if as_json:
-        rows = [
-            {
-                "study": one.study.name,
-                "of": one.study.number,
-                "answer": one.outcome.answer,
-                "verdicts": counted,
-                "files": [str(file) for file in one.files],
-            }
-            for one, counted in zip(done, counts, strict=True)
-        ]
-        print_json({"folder": str(folder), "studies": rows})
-        return
-    for one in done:
-        if one.outcome.answer is not None:
-            say(Text.assemble((f"{one.study.number}  ", "bold"), one.outcome.answer.sentence))
+    print_if_json({"folder": folder, "studies": rows})
+    for row in rows:
+        if row["answer"] is not None:
+            say(Text.assemble((f"{row['of']}  ", "bold"), row["answer"].sentence))
     print_table(
         ("study", "in the paper", *(f">{verdict}" for verdict in VERDICTS)),
-        [
-            (one.study.name, one.study.number, *map(str, counted.values()))
-            for one, counted in zip(done, counts, strict=True)
-        ],
+        [(row["study"], row["of"], *map(str, row["verdicts"].values())) for row in rows],
     )
     say(f"written to {folder / INDEX}")
 
 
 async def _estimated(
     chosen: tuple[StudyDefinition, ...], setup: Setup, folder: Path
-) -> tuple[list[tuple[Evaluation, Estimate]], tuple[PlannedTrial, ...], list[CostForecast]]:
+) -> tuple[
+    list[tuple[running.Evaluation, Estimate]],
+    tuple[running.PlannedTrial, ...],
+    list[CostForecast],
+]:
     """Return the estimates of evaluations, the trials, and the costs of these."""
     from scenewright.config.settings import load_settings
     from scenewright.evals.runner.estimating import estimate
@@ -456,8 +431,8 @@ async def _estimated(
 
 def _print_plan(
     where: Console,
-    found: list[tuple[Evaluation, Estimate]],
-    own: tuple[PlannedTrial, ...],
+    found: list[tuple[running.Evaluation, Estimate]],
+    own: tuple[running.PlannedTrial, ...],
     prices: list[CostForecast],
     setup: Setup,
 ) -> None:
