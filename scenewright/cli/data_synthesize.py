@@ -24,13 +24,12 @@ from scenewright.cli.console import (
     say,
     split_list,
 )
-from scenewright.cli.costs import agree, cost_line
+from scenewright.cli.costs import agree_to_calls
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from scenewright.evals.annotation.panel_queries import TextModel
     from scenewright.evals.datasets.psg_prompts.rows import PromptStatistics
-    from scenewright.providers.usage import ExpectedUsage
 
 
 @resumable("the same command goes on: rows that are there are kept")
@@ -88,7 +87,8 @@ def synthesize(
     if not quiet:
         kept = f", {len(work.kept):,} are there" if work.kept else ""
         note(f"{len(work.lacking):,} prompts to be written{kept}")
-    _confirm_costs(work.expected, model, limit_usd, yes, quiet)
+    if model is not None and work.expected.calls:
+        agree_to_calls(model.name, work.expected, limit_usd, yes, quiet)
     with show_progress("writing", quiet, lines=False) as show:
         made = run_and_free(making.synthesize(work, spec, file, model, show))
     found = statistics_of(made)
@@ -139,7 +139,8 @@ def classify(
     lacking, expected = making.unclassified(items, kept, model)
     if not quiet:
         note(f"{len(lacking):,} of {len(items):,} prompts to be classified")
-    _confirm_costs(expected, model, limit_usd, yes, quiet)
+    if model is not None and expected.calls:
+        agree_to_calls(model.name, expected, limit_usd, yes, quiet)
     with show_progress("classifying", quiet, lines=False) as show:
         done = run_and_free(making.classify_items(items, lacking, kept, kept_in, model, show))
     found = statistics_of(done)
@@ -165,17 +166,6 @@ def _model(spec: str | None) -> TextModel | None:
             "openai:gpt-6-luna"
         )
     return text_model_of(spec)
-
-
-def _confirm_costs(
-    expected: ExpectedUsage, model: TextModel | None, limit: float, yes: bool, quiet: bool
-) -> None:
-    """Print the cost of the calls, and ask above the limit."""
-    if model is not None and expected.calls:
-        if not quiet:
-            note(cost_line(model.name, expected))
-        unpriced = [model.name] if expected.usd is None else []
-        agree(expected.usd, limit, yes, "raise --limit-usd", unpriced)
 
 
 def _print_statistics(found: PromptStatistics) -> None:

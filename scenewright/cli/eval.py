@@ -90,15 +90,10 @@ def run(
     with show_eval_progress(found.items, quiet) as show:
         results = run_async(
             run_eval(
-                asked,
-                folder,
-                root=config.parent,
-                retry=retry,
-                dataset=items,
-                on_progress=show,
+                asked, folder, root=config.parent, retry=retry, dataset=items, on_progress=show,
                 engine=place,
             )
-        )
+        )  # fmt: skip
     summary = summarize(results)
     print_if_json(summary)
     print_summary(results, summary)
@@ -315,15 +310,10 @@ def compare(
     from scenewright.evals.statistics.answers import difference_answer
 
     found = compared.compare(
-        pairs_of(open_sides(sides), baseline),
-        by=None if by == "none" else by,
-        metrics=metric or (),
-        panels=panel or (),
-        parts=parts,
-        force=force,
-        resamples=resamples,
+        pairs_of(open_sides(sides), baseline), by=None if by == "none" else by,
+        metrics=metric or (), panels=panel or (), parts=parts, force=force, resamples=resamples,
         seed=seed,
-    )
+    )  # fmt: skip
     if html is not None:
         from scenewright.core.flushing import write_text
         from scenewright.evals.reporting.comparison import comparison_page

@@ -117,15 +117,10 @@ def run(
     with show_eval_progress(len(items.found), quiet) as show:
         results = run_async(
             run_xtc(
-                asked,
-                folder,
-                settings=settings,
-                root=config.parent,
-                retry=retry,
-                dataset=items,
+                asked, folder, settings=settings, root=config.parent, retry=retry, dataset=items,
                 on_progress=show,
             )
-        )
+        )  # fmt: skip
     scores = results.scores()
     print_if_json(results_data(results, scores))
     print_results(results, scores)

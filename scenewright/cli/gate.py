@@ -130,13 +130,10 @@ def gate(
     else:
         planned = plan_gate(
             subject_of(baseline),
-            subject_of(candidate, dict(change_of(each) for each in change or ())),
-            chosen,
-            folder,
+            subject_of(candidate, dict(change_of(each) for each in change or ())), chosen, folder,
             config=evaluation_of(config, data, split_list(judges), panel),
-            root=config.parent if config is not None else None,
-            force=force,
-        )
+            root=config.parent if config is not None else None, force=force,
+        )  # fmt: skip
         if planned.configs:
             usd, unpriced = run_async(expected_cost(planned, retry))
             agree(usd, limit_usd, yes, "lower --limit, or raise --limit-usd", unpriced)

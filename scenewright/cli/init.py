@@ -17,8 +17,7 @@ _SCENE = '"red ball on table; dog left of table"'
 
 
 def init(
-    profile: Annotated[str | None, typer.Option("--profile", "-p")] = None,
-    force: bool = False,
+    profile: Annotated[str | None, typer.Option("--profile", "-p")] = None, force: bool = False
 ) -> None:
     """Write a commented scenewright.toml into this folder, and show the steps to a first picture.
 

@@ -79,11 +79,7 @@ def create(
         raise fail(f"unknown scope {names}: use one of {', '.join(SCOPES)}")
     scopes = tuple(known for known in SCOPES if known in scope) if scope else USUAL
     given = {name: context.params[name] for name in ("label", "days", *_LIMITS)}
-    key, text = with_keys(
-        data,
-        database,
-        lambda keys: keys.create(tenant, scopes=scopes, **given),
-    )
+    key, text = with_keys(data, database, lambda keys: keys.create(tenant, scopes=scopes, **given))
     print_if_json({"key": text, **_row(key)})
     if as_json:
         return
@@ -169,11 +165,7 @@ def listed(
 
 
 @app.command(rich_help_panel=SERVICE)
-def revoke(
-    key: str,
-    data: DataOption = None,
-    database: str | None = None,
-) -> None:
+def revoke(key: str, data: DataOption = None, database: str | None = None) -> None:
     """Revoke a key. Its runs and its spending stay on record.
 
     Args:
@@ -300,9 +292,6 @@ def _row(key: ApiKey) -> dict[str, Any]:
         ends = datetime.fromtimestamp(key.expires, UTC)
         state = "expired" if ends <= now else f"open until {ends:%Y-%m-%d %H:%M} UTC"
     return fields_of(
-        key,
-        *("id", "tenant", "label", "requests_per_minute", "running", "usd", "images"),
-        *("created", "expires", "revoked"),
-        scopes=list(key.scopes),
-        state=state,
-    )
+        key, *("id", "tenant", "label", "requests_per_minute", "running", "usd", "images"),
+        *("created", "expires", "revoked"), scopes=list(key.scopes), state=state,
+    )  # fmt: skip

@@ -38,8 +38,7 @@ _AGAIN = "Fetched files stay: the same command goes on from there."
 
 @app.command(name="list")
 def list_(
-    name: Annotated[str | None, typer.Argument()] = None,
-    as_json: options.Json = False,
+    name: Annotated[str | None, typer.Argument()] = None, as_json: options.Json = False
 ) -> None:
     """Show which models are on this machine: repository, part, size, licence, and what is missing.
 
@@ -213,8 +212,7 @@ _SECONDS = 20.0
 
 @app.command()
 def update(
-    source: Annotated[str | None, typer.Option("--from")] = None,
-    as_json: options.Json = False,
+    source: Annotated[str | None, typer.Option("--from")] = None, as_json: options.Json = False
 ) -> Exit:
     """Fetch a newer table of facts about models: abilities, limits, prices, and when they end.
 

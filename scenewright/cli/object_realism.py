@@ -190,11 +190,8 @@ def train(
     kept = work or out / ".work"
     prepared = compute_features(rated, blip, kept, seed, quiet)
     config = OlipConfig(
-        embedding=prepared.features.full.shape[1],
-        heads=heads,
-        widths=layers,
-        residual=not literal,
-    )
+        embedding=prepared.features.full.shape[1], heads=heads, widths=layers, residual=not literal,
+    )  # fmt: skip
     with show_progress("epoch", quiet) as show:
 
         def epoch_ends(epoch: Epoch) -> None:
@@ -208,13 +205,10 @@ def train(
     ]
     report = training_report(trained, plan, prepared, rows)
     save_olip(
-        out,
-        trained.model,
+        out, trained.model,
         encoder=blip.folder if encoder == "miniature" or Path(encoder).is_dir() else encoder,
-        encoder_digest=blip.digest,
-        trained_on=prepared.trained_on,
-        report=report,
-    )
+        encoder_digest=blip.digest, trained_on=prepared.trained_on, report=report,
+    )  # fmt: skip
     print_if_json(report)
     _print_evaluation(rows)
     say(f"best epoch {trained.best} of {len(trained.history)}; report {out / REPORT}")
@@ -266,13 +260,10 @@ def ablate(
             note(f"{training.TITLES[variant]}, seed {number}")
 
     rows = training.ablate(
-        prepared,
-        OlipConfig(embedding=prepared.features.full.shape[1], heads=heads, widths=layers),
+        prepared, OlipConfig(embedding=prepared.features.full.shape[1], heads=heads, widths=layers),
         TrainingOptions(epochs=epochs, batch=batch, rate=rate, patience=patience, seed=seed),
-        seeds=range(seed, seed + seeds),
-        work=kept / "ablations",
-        on_variant=begins,
-    )
+        seeds=range(seed, seed + seeds), work=kept / "ablations", on_variant=begins,
+    )  # fmt: skip
     out.mkdir(parents=True, exist_ok=True)
     content = [row.model_dump(mode="json") for row in rows]
     write_json(out / "ablations.json", content)
@@ -333,16 +324,10 @@ def evaluate(
     with show_progress("objects scored", quiet) as show:
         rows = run_and_free(
             evaluate_scorers(
-                rated,
-                scorers,
-                part,
-                seed,
-                kept,
-                allow=overlap,
-                saved=lambda: None if quiet else note(saved),
-                scored=show,
+                rated, scorers, part, seed, kept, allow=overlap,
+                saved=lambda: None if quiet else note(saved), scored=show,
             )
-        )
+        )  # fmt: skip
     content = [row.model_dump(mode="json") for row in rows]
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

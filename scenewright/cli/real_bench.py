@@ -172,14 +172,10 @@ def scored_rows(
         made = await build_panel(list(specs), settings=settings)
         with closing(AnswerStore(place)) as answers:
             scorer = real.RealScorer(
-                made,
-                answers,
-                panel=Panel() if chosen is None else Panel.of(chosen, made),
-                wording=wording,
-                asking=asking or ("waves" if chosen is None else chosen.asking),
-                weighting=weighting,
-                limit=settings.judge_timeout,
-            )
+                made, answers, panel=Panel() if chosen is None else Panel.of(chosen, made),
+                wording=wording, asking=asking or ("waves" if chosen is None else chosen.asking),
+                weighting=weighting, limit=settings.judge_timeout,
+            )  # fmt: skip
             for label in dict.fromkeys(picture.label for picture in found):
                 scorer.check(schemas[label])
             usd = _forecast(scorer, found, schemas, place, quiet)
@@ -194,14 +190,10 @@ def scored_rows(
                     show(done, len(found), more=f"{spent:.2f} USD")
 
                 return await real.score_pictures(
-                    scorer,
-                    found,
-                    schemas,
-                    None if out is None else out.with_suffix(".jsonl"),
-                    style=None if style is None else style_score,
-                    at_once=at_once,
+                    scorer, found, schemas, None if out is None else out.with_suffix(".jsonl"),
+                    style=None if style is None else style_score, at_once=at_once,
                     on_row=scored_one,
-                )
+                )  # fmt: skip
 
     rows = run_and_free(scored())
     if out is not None and out.suffix == real.PARQUET:
@@ -210,11 +202,7 @@ def scored_rows(
 
 
 @app.command()
-def agree(
-    scores: Path,
-    labels: Path,
-    as_json: options.Json = False,
-) -> Exit:
+def agree(scores: Path, labels: Path, as_json: options.Json = False) -> Exit:
     """Compare scores with people's labels: Spearman's and Kendall's rank correlations.
 
     Pictures are matched by their path as in SCORES, or by their file name where it is unique.
@@ -413,16 +401,9 @@ def filter_pictures(
         filtering.open_folder(out)
         table = out / TABLES[0]
         scored_rows(
-            (scores,),
-            schema,
-            table,
-            profile=profile,
-            judges=judges,
-            wording=wording,
-            limit_usd=limit_usd,
-            yes=yes,
-            quiet=quiet,
-        )
+            (scores,), schema, table, profile=profile, judges=judges, wording=wording,
+            limit_usd=limit_usd, yes=yes, quiet=quiet,
+        )  # fmt: skip
     elif not scores.exists():
         raise filtering.FilterError(
             f"{scores} does not exist: make scores with `scenewright real-bench score`"

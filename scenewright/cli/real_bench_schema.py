@@ -26,7 +26,7 @@ from scenewright.cli.console import (
     run_and_free,
     say,
 )
-from scenewright.cli.costs import agree, cost_line
+from scenewright.cli.costs import agree_to_calls
 from scenewright.cli.progress import show_progress
 from scenewright.evals.reporting.words import dollars
 
@@ -75,10 +75,8 @@ def make(
     model = text_model_of(chat)
     question = EXISTENCE if existence is None else existence.strip() or None
     costs = expected(model, found)
-    if not quiet:
-        note(f"{len(found)} classes; at most {cost_line(model.name, costs)}")
-    unpriced = [model.name] if costs.usd is None else []
-    agree(costs.usd, limit_usd, yes, "raise --limit-usd", unpriced)
+    size = f"{len(found)} classes; at most "
+    agree_to_calls(model.name, costs, limit_usd, yes, quiet, size)
     with (
         Ledger(out.with_name(f"{out.name}.replies.db")) as ledger,
         show_progress("asking", quiet, lines=False) as show,
@@ -152,10 +150,7 @@ def cub(
 
 
 @app.command()
-def check(
-    file: Path,
-    as_json: options.Json = False,
-) -> Exit:
+def check(file: Path, as_json: options.Json = False) -> Exit:
     """Check a file of schemas and list every fault.
 
     Exit codes: 0 sound; 2 faults.

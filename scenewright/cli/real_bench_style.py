@@ -166,9 +166,7 @@ def score(
 @app.command()
 @resumable("the same command goes on")
 def paint(
-    out: Path,
-    n: Annotated[int, typer.Option("--n", "-n", min=1)] = 500,
-    seed: options.Seed = 0,
+    out: Path, n: Annotated[int, typer.Option("--n", "-n", min=1)] = 500, seed: options.Seed = 0
 ) -> None:
     """Paint a set of the miniature world: paintings as photos, pencil drawings as illustrations.
 

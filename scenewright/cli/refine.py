@@ -173,6 +173,7 @@ def refine(
         show_plan: Show the prompt, its tokens, the questions and the models; draw nothing.
         ask: Ask what is meant where the sentence can be read in several ways; needs a terminal.
     """
+    from scenewright.config.profiles import DIRECTOR
     from scenewright.config.settings import profile_drawing
 
     if profile is not None and model is not None:
@@ -180,8 +181,13 @@ def refine(
     if fresh and out is not None and (out / "manifest.json").exists():
         raise fail(f"{out} already holds a run: name another folder, or leave out --fresh")
     choices = run_options(context)
-    if choices.strategy is not None:
-        _check_strategy(choices.strategy)
+    if choices.strategy not in (None, DIRECTOR):
+        from scenewright.graphs.strategies.registry import StrategyError, strategy_of
+
+        try:
+            strategy_of(choices.strategy)
+        except StrategyError as error:
+            raise fail(str(error)) from None
     chosen = chosen_profile(profile)[1] if model is None else profile_drawing(model)
     by, max_usd = choices.reader, choices.budget.usd
     source = graph_or_sentence(scene, index, chosen, by)
@@ -193,15 +199,9 @@ def refine(
     from scenewright.runs.plan import plan_run
 
     plan_of = partial(
-        plan_run,
-        profile=chosen,
-        options=choices,
-        start=start,
-        mask=mask,
-        out=out,
-        resume=not fresh,
-        on_model_change=on_model_change,
-    )
+        plan_run, profile=chosen, options=choices, start=start, mask=mask, out=out,
+        resume=not fresh, on_model_change=on_model_change,
+    )  # fmt: skip
     from scenewright.cli.costs import agree_to_run, spending_limit
 
     plan = plan_of(source)
@@ -259,18 +259,6 @@ def _ask_back(plan: RunPlan, plan_of: Callable[..., RunPlan]) -> RunPlan:
 
     scene = ask_back(plan.scene, read)
     return plan if scene == plan.scene else within(plan_of(scene, reading=reading))
-
-
-def _check_strategy(name: str) -> None:
-    """End the command if there is no strategy of that name."""
-    from scenewright.config.profiles import DIRECTOR
-    from scenewright.graphs.strategies.registry import StrategyError, strategy_of
-
-    try:
-        if name != DIRECTOR:
-            strategy_of(name)
-    except StrategyError as error:
-        raise fail(str(error)) from None
 
 
 refine.__doc__ = f"{refine.__doc__}\n\n    {EXIT_HELP}\n    "

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from scenewright.cli import options
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from scenewright.evals.runner.forecast import CostForecast
     from scenewright.evals.studies import running
     from scenewright.evals.studies.panel.sources.loading import SourcePlan
-    from scenewright.evals.studies.study import Setup, StudyDefinition
 
 app = App(
     help="Run the studies of the Scene-Bench and XTC-Bench papers, or study a panel of judges: "
@@ -138,10 +136,19 @@ def run(
         only (NAME): Run only this part; can be given several times. Others keep their results.
         path: Path of the source, in place of CONFIG's.
     """
+    from scenewright.config.settings import load_settings
     from scenewright.evals.datasets.base import DatasetSpec
     from scenewright.evals.datasets.registry import LOADERS
+    from scenewright.evals.runner.estimating import estimate
+    from scenewright.evals.runner.forecast import CostForecast
     from scenewright.evals.studies.registry import ALL, STUDIES, studies_named
-    from scenewright.evals.studies.running import PlannedTrial, run_studies
+    from scenewright.evals.studies.running import (
+        WORK,
+        PlannedTrial,
+        plan,
+        planned_trials,
+        run_studies,
+    )
     from scenewright.evals.studies.study import Setup
 
     files = [
@@ -176,24 +183,54 @@ def run(
     setup = options.validated(Setup, {**fields, "metrics_of_sets": not no_sets})
     chosen = studies_named(*studies, setup=setup)
     folder = out if out is not None else Path("studies") / profile
-    found, own, prices = run_async(_estimated(chosen, setup, folder))
+    settings = load_settings()
+    evaluations = plan(chosen, setup, settings)
+    own = planned_trials(chosen, setup, settings)
+
+    async def price_all() -> tuple[list[Estimate], list[CostForecast]]:
+        work = folder / WORK
+        estimates = [
+            await estimate(one.config, work / one.family, settings=settings, dataset=one.dataset)
+            for one in evaluations
+        ]
+        prices = [await one.trial.costs() if one.trial.costs else CostForecast() for one in own]
+        return estimates, prices
+
+    estimates, prices = run_async(price_all())
+    rests = [estimated.rest for estimated in estimates]
     where = console(stderr=not plan_only)
     # This plan has no form as JSON.
     where.quiet = False
     if plan_only or not quiet:
-        _print_plan(where, found, own, prices, setup)
+        say(f"profile   {setup.profile}", "", where)
+        rows = []
+        for evaluation, estimated in zip(evaluations, estimates, strict=True):
+            config, most = evaluation.config, estimated.costs.most
+            tokens = most.usage.tokens_in + most.usage.tokens_out
+            counts = (estimated.pictures, estimated.looks)
+            rows.append((
+                config.dataset.name, ", ".join(config.conditions), ", ".join(config.panels),
+                f"{estimated.items:,}", *(count_range(*each) for each in counts),
+                f"≤ {tokens:,}" if most.calls else "here", f"≤ {dollars(estimated.costs.usd)}",
+            ))  # fmt: skip
+        heads = ("set", "conditions", "panels", ">items", ">pictures", ">judged", ">tokens")
+        print_table((*heads, ">dollars"), rows, where, wraps=True)
+        for one, price in zip(own, prices, strict=True):
+            cost = "" if one.trial.costs is None else f", ≤ {dollars(price.usd)}"
+            say(f"{one.title}: {one.trial.items:,} {one.trial.unit}{cost}", "", where)
+        every = [*(estimated.costs for estimated in estimates), *prices]
+        names = {name for one in every for name in one.unpriced}
+        rest = CostForecast.of(line for one in rests for line in one.lines)
+        print_cost_notes(sorted(names), rest, where)
         if ALL in studies:
             for study in STUDIES.values():
                 if why := study.unsupported_reason(setup):
                     say(f"note: {study.name} is left out: {why}", "", where)
     if plan_only:
         return Exit.OK
-    usd = sum(estimate.rest.usd for _, estimate in found)
-    usd += sum(price.usd for price in prices)
-    forecasts = [*(estimate.rest for _, estimate in found), *prices]
-    unpriced = dict.fromkeys(name for forecast in forecasts for name in forecast.unpriced)
-    agree(usd, LIMIT_USD, yes, "take a smaller --n", unpriced)
-    totals = [estimate.items for _, estimate in found] + [one.trial.items for one in own]
+    rest = CostForecast.of(line for one in (*rests, *prices) for line in one.lines)
+    agree(rest.usd, LIMIT_USD, yes, "take a smaller --n", rest.unpriced)
+    totals = [estimated.items for estimated in estimates] + [one.trial.items for one in own]
 
     @contextmanager
     def watch(job: running.Job, number: int, of: int) -> Iterator[running.OnProgress | None]:
@@ -255,9 +292,7 @@ def parts(as_json: options.Json = False) -> None:
 
 
 @app.command()
-def example(
-    kind: Annotated[Kind, typer.Option("--kind", "-k")] = "painted",
-) -> None:
+def example(kind: Annotated[Kind, typer.Option("--kind", "-k")] = "painted") -> None:
     """Print a configuration that works.
 
     Example of use:
@@ -301,7 +336,6 @@ def _run_panel(
     chosen = chosen_parts(asked, only or ())
     for part in chosen:
         asked.options_of(part)
-
     sources = [source for source in (asked.source, asked.learn) if source is not None]
 
     async def planned() -> list[SourcePlan]:
@@ -344,21 +378,15 @@ def _run_panel(
             say(f"          parts that ask judges stop at {dollars(again)} together", "", where)
     if plan_only:
         return Exit.OK
-    usd = sum(one.costs.usd for one in plans) + again
-    unpriced = dict.fromkeys(name for one in plans for name in one.costs.unpriced)
-    agree(usd, asked.limit_usd, yes, "raise limit_usd", unpriced)
+    agree(together.usd + again, asked.limit_usd, yes, "raise limit_usd", together.unpriced)
     with show_progress("", quiet) as show:
         study = run_and_free(
             run_study(
-                asked,
-                folder,
-                root=config.parent,
-                settings=settings,
-                only=only or (),
+                asked, folder, root=config.parent, settings=settings, only=only or (),
                 watch=lambda at: show(at.done, at.total, f"{at.step} of {at.steps}: {at.doing}"),
                 write=write_study,
             )
-        )
+        )  # fmt: skip
     print_if_json(summary(study))
     say(study.answer, "bold")
     print_table(("part", "state", "first finding"), rows_of(study.outcomes), wraps=True)
@@ -395,71 +423,3 @@ def _print_results(done: Sequence[running.Finished], folder: Path) -> None:
         [(row["study"], row["of"], *map(str, row["verdicts"].values())) for row in rows],
     )
     say(f"written to {folder / INDEX}")
-
-
-async def _estimated(
-    chosen: tuple[StudyDefinition, ...], setup: Setup, folder: Path
-) -> tuple[
-    list[tuple[running.Evaluation, Estimate]],
-    tuple[running.PlannedTrial, ...],
-    list[CostForecast],
-]:
-    """Return the estimates of evaluations, the trials, and the costs of these."""
-    from scenewright.config.settings import load_settings
-    from scenewright.evals.runner.estimating import estimate
-    from scenewright.evals.runner.forecast import CostForecast
-    from scenewright.evals.studies.running import WORK, plan, planned_trials
-
-    settings = load_settings()
-    work = folder / WORK
-    found = [
-        (
-            evaluation,
-            await estimate(
-                evaluation.config,
-                work / evaluation.family,
-                settings=settings,
-                dataset=evaluation.dataset,
-            ),
-        )
-        for evaluation in plan(chosen, setup, settings)
-    ]
-    own = planned_trials(chosen, setup, settings)
-    prices = [await one.trial.costs() if one.trial.costs else CostForecast() for one in own]
-    return found, own, prices
-
-
-def _print_plan(
-    where: Console,
-    found: list[tuple[running.Evaluation, Estimate]],
-    own: tuple[running.PlannedTrial, ...],
-    prices: list[CostForecast],
-    setup: Setup,
-) -> None:
-    from scenewright.evals.runner.forecast import CostForecast
-
-    say(f"profile   {setup.profile}", "", where)
-    rows = []
-    for evaluation, estimate in found:
-        config, most = evaluation.config, estimate.costs.most
-        rows.append(
-            (
-                config.dataset.name,
-                ", ".join(config.conditions),
-                ", ".join(config.panels),
-                f"{estimate.items:,}",
-                count_range(*estimate.pictures),
-                count_range(*estimate.looks),
-                f"≤ {most.usage.tokens_in + most.usage.tokens_out:,}" if most.calls else "here",
-                f"≤ {dollars(estimate.costs.usd)}",
-            )
-        )
-    heads = ("set", "conditions", "panels", ">items", ">pictures", ">judged", ">tokens", ">dollars")
-    print_table(heads, rows, where, wraps=True)
-    for one, price in zip(own, prices, strict=True):
-        cost = "" if one.trial.costs is None else f", ≤ {dollars(price.usd)}"
-        say(f"{one.title}: {one.trial.items:,} {one.trial.unit}{cost}", "", where)
-    every = [*(estimate.costs for _, estimate in found), *prices]
-    unpriced = {name for one in every for name in one.unpriced}
-    rest = CostForecast.of(line for _, one in found for line in one.rest.lines)
-    print_cost_notes(sorted(unpriced), rest, where)
