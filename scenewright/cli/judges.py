@@ -18,19 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import (
-    Exit,
-    describe,
-    fail,
-    note,
-    print_if_json,
-    print_table,
-    run_and_free,
-    say,
-    split_list,
-)
 from scenewright.cli.options import answers_file, judges_or_profile
 from scenewright.cli.progress import show_progress
 from scenewright.evals.reporting.words import score as number
@@ -63,7 +53,7 @@ def report(
     cascade_first: str | None = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
-) -> Exit:
+) -> terminal.Exit:
     """Make a report card for each judge.
 
     It has rates of yes and of right answers, false premises, consistency under other orders of the
@@ -104,9 +94,11 @@ def report(
     task = read_task(
         judges, profile, labels, scenes or (6 if quick else 20), seed, answers_file(store, out)
     )
-    first = split_list(cascade_first)
+    first = terminal.split_list(cascade_first)
     if first and (set(first) - set(task.judges) or set(first) >= set(task.judges)):
-        raise fail(f"--cascade-first names some of the judges ({', '.join(task.judges)}), not all")
+        raise terminal.fail(
+            f"--cascade-first names some of the judges ({', '.join(task.judges)}), not all"
+        )
     judge_runs, ids = ask_judges(task, PLAIN if plain else variants, quiet)
     spec = CascadeSpec(first=tuple(ids[name] for name in first)) if first else None
     made = Grading(task.facts, seed).report(judge_runs, task.about, spec)
@@ -115,23 +107,23 @@ def report(
         text = made.model_dump_json(indent=2) + "\n"
         (out / "report.json").write_text(text, encoding="utf-8")
         (out / "report.md").write_text(judge_card.markdown(made), encoding="utf-8")
-    print_if_json(made)
+    terminal.print_if_json(made)
     if made.answer is not None:
-        say(made.answer.sentence, "bold")
-    say(judge_card.summary(made))
-    say("Below a figure: its 95 % interval, by bootstrap over pictures.", "dim")
+        terminal.say(made.answer.sentence, "bold")
+    terminal.say(judge_card.summary(made))
+    terminal.say("Below a figure: its 95 % interval, by bootstrap over pictures.", "dim")
     for section in judge_card.sections(made):
-        say("")
-        say(section.title, "bold")
+        terminal.say("")
+        terminal.say(section.title, "bold")
         if section.remark:
-            say(section.remark, "dim")
+            terminal.say(section.remark, "dim")
         rows = [[c if isinstance(c, str) else _figure_text(c) for c in r] for r in section.rows]
         # Reasons may be long; figures never are.
-        print_table(section.heads, rows, wraps=len(section.heads) <= 2)
+        terminal.print_table(section.heads, rows, wraps=len(section.heads) <= 2)
     if out is not None:
-        say(f"\nreport   {out / 'report.md'}")
+        terminal.say(f"\nreport   {out / 'report.md'}")
     answered = any(card.quality.n for card in made.cards)
-    return Exit.OK if answered else Exit.UNJUDGED
+    return terminal.Exit.OK if answered else terminal.Exit.UNJUDGED
 
 
 @app.command()
@@ -149,7 +141,7 @@ def calibrate(
     confidence: float = 0.95,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
-) -> Exit:
+) -> terminal.Exit:
     """Measure error rates and temperatures of judges, for a profile to use.
 
     Writes the file that a profile names as `calibration`: with it the aggregations `calibrated`
@@ -185,7 +177,7 @@ def calibrate(
     from scenewright.evals.judge_reports.labelled_facts import ABSENT
 
     if out.is_dir() or not out.absolute().parent.is_dir():
-        raise fail(f"{out} cannot be written: name a file in a folder")
+        raise terminal.fail(f"{out} cannot be written: name a file in a folder")
     task = read_task(
         judges, profile, labels, scenes, seed, answers_file(store),
         keep=lambda f: f.group != ABSENT or f.fact.kind == "object",
@@ -193,9 +185,9 @@ def calibrate(
     cascades: list[CascadeSpec] = []
     if task.profile is not None and (own := task.profile.cascade) is not None:
         cascades += [own] if own.risk is not None else []
-    first = split_list(cascade_first)
+    first = terminal.split_list(cascade_first)
     if set(first) - set(task.judges):
-        raise fail(f"--cascade-first names some of the judges ({', '.join(task.judges)})")
+        raise terminal.fail(f"--cascade-first names some of the judges ({', '.join(task.judges)})")
     if first:
         values = {"first": first, "risk": risk, "confidence": confidence}
         cascades.append(options.validated(CascadeSpec, values, "--"))
@@ -221,11 +213,11 @@ def calibrate(
         ],
     )
     made.save(out)
-    print_if_json(made)
+    terminal.print_if_json(made)
     _print_calibration(made)
-    say(f"\nwritten  {out}")
-    say(f'use it   calibration = "{out}" in a profile')
-    return Exit.OK
+    terminal.say(f"\nwritten  {out}")
+    terminal.say(f'use it   calibration = "{out}" in a profile')
+    return terminal.Exit.OK
 
 
 @app.command("list")
@@ -233,7 +225,7 @@ def list_judges(
     specs: Annotated[list[str] | None, typer.Argument()] = None,
     judges: options.Judges = None,
     as_json: options.Json = False,
-) -> Exit:
+) -> terminal.Exit:
     """List judges and their abilities.
 
     Without arguments all judges that can be named; of those named, whether they can be used here
@@ -250,16 +242,16 @@ def list_judges(
     Args:
         specs ([JUDGE]…): Judges to look at.
     """
-    named = split_list([*(specs or ()), *(judges or ())])
+    named = terminal.split_list([*(specs or ()), *(judges or ())])
     rows: Sequence[dict[str, Any]] = describe_judges(named) if named else known_judges()
-    print_if_json({"judges": rows})
+    terminal.print_if_json({"judges": rows})
     if named:
         shown = [(r["judge"], r.get("problem", "yes"), r.get("caps", "")) for r in rows]
-        print_table(("judge", "can be used", "abilities"), shown, wraps=True)
+        terminal.print_table(("judge", "can be used", "abilities"), shown, wraps=True)
     else:
         shown = [(r["judge"], r["about"], r["note"]) for r in rows]
-        print_table(("judge", "what it is", ""), shown, wraps=True)
-    return Exit.FAILED if any("problem" in row for row in rows) else Exit.OK
+        terminal.print_table(("judge", "what it is", ""), shown, wraps=True)
+    return terminal.Exit.FAILED if any("problem" in row for row in rows) else terminal.Exit.OK
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,17 +283,17 @@ def read_task(
     from scenewright.evals.judge_reports.labelled_facts import read_labels
 
     settings, chosen = judges_or_profile(judges, profile)
-    specs = split_list(judges)
+    specs = terminal.split_list(judges)
     if chosen is not None:
         settings = settings_with(chosen, settings) or settings
         specs = (*chosen.judges, *chosen.report_judges)
     twice = sorted({spec for spec in specs if specs.count(spec) > 1})
     if twice or not specs:
-        raise fail(f"name each judge once, not {', '.join(twice) or 'none'}")
+        raise terminal.fail(f"name each judge once, not {', '.join(twice) or 'none'}")
     known = embedded()
     for spec in specs:
         if spec.startswith(EMBEDDED) and spec not in known:
-            raise fail(f"unknown judge {spec!r}: use one of {', '.join(known)}")
+            raise terminal.fail(f"unknown judge {spec!r}: use one of {', '.join(known)}")
     if labels is not None:
         facts = read_labels(labels)
         about = f"labels of {labels.name}"
@@ -312,7 +304,7 @@ def read_task(
         about = f"painted scenes of the miniature world, seed {seed}"
     kept = tuple(fact for fact in facts if keep(fact))
     if not kept:
-        raise fail(
+        raise terminal.fail(
             "a run would ask none of the labelled facts: label objects, or facts about present ones"
         )
     store.parent.mkdir(parents=True, exist_ok=True)
@@ -333,7 +325,9 @@ def ask_judges(
         done = dict.fromkeys(totals, 0)
         if not quiet:
             total = sum(totals.values())
-            note(f"{total} questions to {len(made)} judges; answers are kept in {task.store}")
+            terminal.note(
+                f"{total} questions to {len(made)} judges; answers are kept in {task.store}"
+            )
         with (
             closing(AnswerStore(task.store)) as store,
             show_progress("asking", quiet, tenths=True) as show,
@@ -351,7 +345,7 @@ def ask_judges(
                 store=store, plan=variants, limit=task.settings.judge_timeout, heard=answered,
             )  # fmt: skip
 
-    judge_runs = run_and_free(ask())
+    judge_runs = terminal.run_and_free(ask())
     return judge_runs, dict(zip(task.judges, (i.judge_id for i in judge_runs), strict=True))
 
 
@@ -434,7 +428,7 @@ def describe_judges(specs: Sequence[str]) -> list[dict[str, Any]]:
                 judge = build_judge(spec, settings=settings)
                 fingerprint = judge.fingerprint
             except Exception as error:
-                rows.append({"judge": spec, "problem": describe(error)[0]})
+                rows.append({"judge": spec, "problem": terminal.describe(error)[0]})
                 continue
             caps = judge.caps
             classes = None if caps.vocabulary is None else caps.vocabulary.classes
@@ -453,7 +447,7 @@ def describe_judges(specs: Sequence[str]) -> list[dict[str, Any]]:
             rows.append({"judge": judge.id, "fingerprint": fingerprint, "caps": abilities})
         return rows
 
-    return run_and_free(look())
+    return terminal.run_and_free(look())
 
 
 def _figure_text(figure: Figure) -> Text:
@@ -464,7 +458,7 @@ def _figure_text(figure: Figure) -> Text:
 
 
 def _print_calibration(made: Calibration) -> None:
-    print_table(
+    terminal.print_table(
         ("judge", "facts", "true", "false", "sensitivity", "specificity", "T", "Brier", "ECE"),
         [
             *(
@@ -481,14 +475,14 @@ def _print_calibration(made: Calibration) -> None:
             ),
         ],
     )  # fmt: skip
-    say("T: temperature; Brier score and ECE without it, then with it.", "dim")
+    terminal.say("T: temperature; Brier score and ECE without it, then with it.", "dim")
     for cascade in made.cascades:
-        say(
+        terminal.say(
             f"\n{' + '.join(cascade.first)} first: settles {cascade.coverage:.0%} of "
             f"{cascade.facts} facts; wrong in at most {cascade.risk:g} of each row with "
             f"{cascade.confidence:.0%} confidence"
         )
-        print_table(
+        terminal.print_table(
             ("kinds", "accepted", "verdicts", "wrong", "at most", "surer than"),
             [
                 (", ".join(found.kinds), str(found.accepted), str(found.n), str(found.wrong),

@@ -9,18 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import (
-    Exit,
-    console,
-    fail,
-    fields_of,
-    print_if_json,
-    print_table,
-    say,
-    table_of,
-)
 from scenewright.cli.progress import confirm_transfer, show_status, show_transfer
 
 if TYPE_CHECKING:
@@ -60,20 +51,22 @@ def list_(
         if title in profiles
     }
     of_profiles = {title: list(map(present_json, group)) for title, group in found.items()}
-    print_if_json({"folder": cache_folder(), "profiles": of_profiles, "memory_needed": memory})
+    terminal.print_if_json(
+        {"folder": cache_folder(), "profiles": of_profiles, "memory_needed": memory}
+    )
     for title, group in found.items():
-        say(title, "bold")
+        terminal.say(title, "bold")
         if not group:
-            say("  nothing from the hub", "dim")
+            terminal.say("  nothing from the hub", "dim")
         else:
-            console().print(models_table(of_profiles[title]))
+            terminal.console().print(models_table(of_profiles[title]))
             if (needed := memory.get(title)) is not None:
                 style = "yellow" if needed["fits"] == "no" else ""
-                say(f"  memory: {readiness.memory_line(needed)}", style)
+                terminal.say(f"  memory: {readiness.memory_line(needed)}", style)
             if not all(present.complete for present in group):
-                say(f"  get it with `{PULL} {title}`", "dim")
-        say("")
-    say(f"folder {cache_folder()}", "dim")
+                terminal.say(f"  get it with `{PULL} {title}`", "dim")
+        terminal.say("")
+    terminal.say(f"folder {cache_folder()}", "dim")
 
 
 @app.command()
@@ -108,9 +101,9 @@ def pull(
     rest, size = bytes_left(plans), sum(plan.size for plan in plans)
     here = sum(plan.size_here for plan in plans)
     if not needs:
-        say(f"{name} needs nothing from the hub.")
+        terminal.say(f"{name} needs nothing from the hub.")
     else:
-        print_table(
+        terminal.print_table(
             ("repository", "for", "files", "size", "here", "licence"),
             [
                 (plan.need.repository, ", ".join(plan.need.parts), str(len(plan.files)),
@@ -119,30 +112,30 @@ def pull(
                 for plan in plans
             ],
         )  # fmt: skip
-        say(
+        terminal.say(
             f"{size_words(size)} in all, {size_words(here)} here, {size_words(size - here)} to "
             f"fetch into {cache_folder()}"
         )
         for plan in plans:
             if plan.refusal is not None:
-                say(plan.refusal, "yellow")
+                terminal.say(plan.refusal, "yellow")
     done = None
     if needs and not dry_run:
         if refused := [plan.refusal for plan in plans if plan.refusal is not None]:
-            raise fail("\n".join(refused), Exit.FAILED)
+            raise terminal.fail("\n".join(refused), terminal.Exit.FAILED)
         check_disk(plans)
         if rest and not yes:
             confirm_transfer(rest, as_json)
         with show_transfer(rest, size) as watch:
             done = fetch(plans, watch)
     repositories = [
-        fields_of(plan.need, "repository", "parts")
-        | fields_of(plan, "commit", "licence", "gated", "refusal")
+        terminal.fields_of(plan.need, "repository", "parts")
+        | terminal.fields_of(plan, "commit", "licence", "gated", "refusal")
         | {"bytes": plan.size, "bytes_here": plan.size_here}
         | {"files": {file.path: file.size for file in plan.files}}
         for plan in plans
     ]
-    print_if_json(
+    terminal.print_if_json(
         {
             **{"name": name, "folder": cache_folder(), "bytes": size, "bytes_here": here},
             "repositories": repositories,
@@ -153,7 +146,7 @@ def pull(
     )
     if done is not None:
         again = f", {len(done.damaged)} damaged and fetched again" if done.damaged else ""
-        say(
+        terminal.say(
             f"{sum(len(plan.files) for plan in plans)} files, {size_words(size)}, are here and "
             f"whole ({len(done.fetched)} fetched{again})."
         )
@@ -181,9 +174,11 @@ def _needs(name: str | None) -> dict[str, tuple[Need, ...]]:
 def present_json(present: Present) -> dict[str, Any]:
     """Return how much of a needed repository is here; sizes in bytes."""
     return {
-        **fields_of(present.need, "repository", "parts"),
-        **fields_of(present, "complete", "bytes_here", "bytes_needed", "missing", "licence"),
-        **fields_of(present, "gated", "folder"),
+        **terminal.fields_of(present.need, "repository", "parts"),
+        **terminal.fields_of(
+            present, "complete", "bytes_here", "bytes_needed", "missing", "licence"
+        ),
+        **terminal.fields_of(present, "gated", "folder"),
         "state": present.state(),
     }
 
@@ -193,7 +188,7 @@ def models_table(models: Iterable[dict[str, Any]]) -> Table:
     from scenewright.providers.hub.cache import about
     from scenewright.providers.hub.needs import size_words
 
-    table = table_of("  repository", "for", "size", "licence", "state")
+    table = terminal.table_of("  repository", "for", "size", "licence", "state")
     for model in models:
         here = model["complete"]
         table.add_row(
@@ -213,7 +208,7 @@ _SECONDS = 20.0
 @app.command()
 def update(
     source: Annotated[str | None, typer.Option("--from")] = None, as_json: options.Json = False
-) -> Exit:
+) -> terminal.Exit:
     """Fetch a newer table of facts about models: abilities, limits, prices, and when they end.
 
     The table is checked whole before it replaces the copy in your folder of settings. The newer of
@@ -233,21 +228,25 @@ def update(
         table = facts.read_facts(text, place)
         check_facts(table)
     except facts.ModelTableError as error:
-        raise fail(f"{error}. The table in use stays: {before.version}", Exit.FAILED) from error
+        raise terminal.fail(
+            f"{error}. The table in use stays: {before.version}", terminal.Exit.FAILED
+        ) from error
     newer = table.as_of > before.as_of
     if newer:
         try:
             kept = str(facts.keep_facts(text))
         except (OSError, RuntimeError) as error:
-            raise fail(f"the table cannot be kept: {error}", Exit.FAILED) from error
+            raise terminal.fail(
+                f"the table cannot be kept: {error}", terminal.Exit.FAILED
+            ) from error
         result = f"model facts of {table.as_of} replace those of {before.as_of}: {kept}"
     else:
         kept = before.place
         result = f"the table in use ({before.version}) is as new as {place} ({table.as_of})"
     data = {"as_of": str(table.as_of), "before": str(before.as_of), "updated": newer, "file": kept}
-    print_if_json(data)
-    say(result)
-    return Exit.OK
+    terminal.print_if_json(data)
+    terminal.say(result)
+    return terminal.Exit.OK
 
 
 def check_facts(table: ModelFacts) -> None:
@@ -288,21 +287,25 @@ def read_table(place: str) -> str:
         if not place.startswith(("https://", "http://")):
             file = Path(place)
             if file.stat().st_size > MOST_BYTES:
-                raise fail(
+                raise terminal.fail(
                     f"{place} is larger than {MOST_BYTES} bytes: it is no table of model facts"
                 )
             return file.read_text(encoding="utf-8")
         with httpx2.stream("GET", place, timeout=_SECONDS) as reply:
             if reply.status_code != 200:
-                raise fail(f"{place} answers HTTP {reply.status_code}", Exit.FAILED)
+                raise terminal.fail(
+                    f"{place} answers HTTP {reply.status_code}", terminal.Exit.FAILED
+                )
             for chunk in reply.iter_bytes():
                 found += chunk
                 if len(found) > MOST_BYTES:
-                    raise fail(f"{place} sends more than {MOST_BYTES} bytes", Exit.FAILED)
+                    raise terminal.fail(
+                        f"{place} sends more than {MOST_BYTES} bytes", terminal.Exit.FAILED
+                    )
         return found.decode("utf-8")
     except httpx2.HTTPError as error:
-        raise fail(f"{place} cannot be fetched: {error}", Exit.FAILED) from error
+        raise terminal.fail(f"{place} cannot be fetched: {error}", terminal.Exit.FAILED) from error
     except OSError as error:
-        raise fail(f"{place} cannot be read: {error.strerror or error}") from error
+        raise terminal.fail(f"{place} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise fail(f"{place} is no text file") from error
+        raise terminal.fail(f"{place} is no text file") from error

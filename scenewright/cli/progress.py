@@ -141,16 +141,9 @@ def show_eval_progress(total: int, quiet: bool) -> Iterator[Callable[[EvalProgre
 
 def _eval_counts(now: EvalProgress) -> str:
     counts = [f"{now.pictures} pictures", f"{now.judged} judged"]
-    counts += [
-        f"{count} {what}"
-        for count, what in (
-            (now.found, "found done"),
-            (now.failed, "failed"),
-            (now.unscored, "unscored"),
-            (now.sentinels, "sentinel pictures"),
-        )
-        if count
-    ]
+    names = {"found": "found done", "failed": "failed", "unscored": "unscored"}
+    names["sentinels"] = "sentinel pictures"
+    counts += [f"{n} {text}" for name, text in names.items() if (n := getattr(now, name))]
     return ", ".join(counts + ([f"${now.usd:.4f}"] if now.usd else []))
 
 
@@ -189,9 +182,18 @@ def show_transfer(rest: int | None, size: int | None) -> Iterator[PullCallbacks]
 
     where = console(stderr=True)
     if not where.is_terminal:
-        yield PullCallbacks(
-            moved=_Tenths(rest, where).moved, message=lambda text: say(text, "", where)
-        )
+        # A line at each tenth, or each 100 MB.
+        step, of = (rest / 10, f" of {size_words(rest)}") if rest else (1e8, "")
+        lock, arrived = threading.Lock(), 0
+
+        def moved(count: int) -> None:
+            nonlocal arrived
+            with lock:
+                before, arrived = arrived, arrived + count
+                if arrived // step > before // step:
+                    say(size_words(arrived) + of, "", where)
+
+        yield PullCallbacks(moved=moved, message=lambda text: say(text, "", where))
         return
     columns = (
         *(rich.TextColumn("{task.description}"), rich.BarColumn(), rich.DownloadColumn()),
@@ -206,25 +208,3 @@ def show_transfer(rest: int | None, size: int | None) -> Iterator[PullCallbacks]
             checked=lambda count: bars.advance(checked, count),
             message=lambda text: say(text, "", bars.console),
         )
-
-
-class _Tenths:
-    """Lines of a transfer where there is no terminal: at each tenth, or each 100 MB."""
-
-    def __init__(self, total: int | None, where: Console) -> None:
-        self._step = total / 10 if total else 1e8
-        self._total, self._where = total, where
-        self._moved = self._printed = 0
-        self._lock = threading.Lock()
-
-    def moved(self, count: int) -> None:
-        """Count bytes that arrived."""
-        from scenewright.providers.hub.needs import size_words
-
-        with self._lock:
-            self._moved += count
-            step = int(self._moved / self._step)
-            if step > self._printed:
-                self._printed = step
-                of = f" of {size_words(self._total)}" if self._total else ""
-                say(size_words(self._moved) + of, "", self._where)

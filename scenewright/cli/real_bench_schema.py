@@ -14,18 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import (
-    Exit,
-    console,
-    fail,
-    note,
-    print_if_json,
-    print_table,
-    run_and_free,
-    say,
-)
 from scenewright.cli.costs import agree_to_calls
 from scenewright.cli.progress import show_progress
 from scenewright.evals.reporting.words import dollars
@@ -49,7 +40,7 @@ def make(
     limit_usd: options.LimitUsd = 5.0,
     yes: options.Yes = False,
     quiet: options.Quiet = False,
-) -> Exit:
+) -> terminal.Exit:
     """Make schemas by a language model over a text of each class.
 
     Each attribute needs a quote from the text. Replies are kept in OUT.replies.db, so that the same
@@ -82,11 +73,11 @@ def make(
         show_progress("asking", quiet, lines=False) as show,
     ):
         work = make_schemas(ledger, model, found, existence=question, retry=retry, on_progress=show)
-        made = run_and_free(work)
+        made = terminal.run_and_free(work)
     schemas = [one.schema for one in made if one.schema is not None]
     if schemas:
         write_schemas(out, schemas)
-    print_table(
+    terminal.print_table(
         ("class", "attributes", "left out", "note"),
         [
             (one.name, str(0 if one.schema is None else len(one.schema.attributes)),
@@ -96,11 +87,11 @@ def make(
     )  # fmt: skip
     for one in made:
         for dropped in one.dropped:
-            note(f"note: {one.name}: {dropped}")
+            terminal.note(f"note: {one.name}: {dropped}")
     usd, tokens = sum(one.usd for one in made), sum(one.tokens for one in made)
     written = f"wrote {out}" if schemas else "nothing to write"
-    say(f"{written}: {tokens:,} tokens, {dollars(usd)}")
-    return Exit.MISSING if len(schemas) < len(made) else Exit.OK
+    terminal.say(f"{written}: {tokens:,} tokens, {dollars(usd)}")
+    return terminal.Exit.MISSING if len(schemas) < len(made) else terminal.Exit.OK
 
 
 @app.command()
@@ -111,7 +102,7 @@ def cub(
     certainty: Annotated[int, typer.Option(min=1, max=4)] = 3,
     existence: str | None = None,
     quiet: options.Quiet = False,
-) -> Exit:
+) -> terminal.Exit:
     """Make schemas from annotations in the format of CUB-200-2011.
 
     Exit codes: 0 made; 1 made, but some classes have none; 2 wrong input.
@@ -124,7 +115,7 @@ def cub(
     from scenewright.evals.studies.real.schema import write_schemas
     from scenewright.evals.studies.real.schema_making import BIRD_EXISTENCE, cub_schemas
 
-    where = console(stderr=True)
+    where = terminal.console(stderr=True)
     question = BIRD_EXISTENCE if existence is None else existence.strip() or None
     with where.status("reading") as status:
 
@@ -136,21 +127,23 @@ def cub(
             folder, share=share, certainty=certainty, existence=question, on_progress=show
         )
     for problem in made.bad:
-        note(f"note: left out: {problem}")
+        terminal.note(f"note: left out: {problem}")
     if made.n_bad > len(made.bad):
-        note(f"note: {made.n_bad - len(made.bad)} more lines are left out")
+        terminal.note(f"note: {made.n_bad - len(made.bad)} more lines are left out")
     if not made.schemas:
-        raise fail("no class has a common attribute: lower --share or --certainty")
+        raise terminal.fail("no class has a common attribute: lower --share or --certainty")
     write_schemas(out, made.schemas)
     count = sum(len(schema.attributes) for schema in made.schemas)
-    say(f"wrote {out}: {len(made.schemas)} classes, {count} attributes of {made.lines:,} labels")
+    terminal.say(
+        f"wrote {out}: {len(made.schemas)} classes, {count} attributes of {made.lines:,} labels"
+    )
     if made.without:
-        note(f"note: without a common attribute: {', '.join(made.without[:8])}")
-    return Exit.MISSING if made.without else Exit.OK
+        terminal.note(f"note: without a common attribute: {', '.join(made.without[:8])}")
+    return terminal.Exit.MISSING if made.without else terminal.Exit.OK
 
 
 @app.command()
-def check(file: Path, as_json: options.Json = False) -> Exit:
+def check(file: Path, as_json: options.Json = False) -> terminal.Exit:
     """Check a file of schemas and list every fault.
 
     Exit codes: 0 sound; 2 faults.
@@ -161,7 +154,7 @@ def check(file: Path, as_json: options.Json = False) -> Exit:
     from scenewright.evals.studies.real.schema import AttributeSchema, check_schemas
 
     schemas, faults = check_schemas(file)
-    print_if_json({"file": file, "classes": schemas, "faults": faults})
+    terminal.print_if_json({"file": file, "classes": schemas, "faults": faults})
     rows = []
     for schema in schemas:
         if isinstance(schema, AttributeSchema):
@@ -169,10 +162,10 @@ def check(file: Path, as_json: options.Json = False) -> Exit:
         else:
             asks = f"{len(schema.entities)} entities, {len(schema.relations)} relations"
         rows.append((schema.name, str(schema.version), schema.made_by, asks))
-    print_table(("class", "version", "made by", "asks about"), rows)
+    terminal.print_table(("class", "version", "made by", "asks about"), rows)
     for fault in faults if not as_json else ():
-        note(f"fault: {fault}", "red")
-    return Exit.USAGE if faults else Exit.OK
+        terminal.note(f"fault: {fault}", "red")
+    return terminal.Exit.USAGE if faults else terminal.Exit.OK
 
 
 def read_texts(places: list[Path]) -> list[ClassText]:

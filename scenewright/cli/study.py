@@ -10,22 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.text import Text
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, option_groups, resumable
-from scenewright.cli.console import (
-    Exit,
-    console,
-    fail,
-    fields_of,
-    note,
-    print_heading,
-    print_if_json,
-    print_table,
-    run_and_free,
-    run_async,
-    say,
-    split_list,
-)
 from scenewright.cli.costs import agree, cost_data, count_range, print_cost_notes, print_costs
 from scenewright.cli.progress import show_eval_progress, show_progress
 from scenewright.config import OnModelChange
@@ -88,7 +75,7 @@ def run(
     sentinels: options.OptionalShare = None,
     only: Annotated[list[str] | None, typer.Option("--part")] = None,
     path: Path | None = None,
-) -> Exit:
+) -> terminal.Exit:
     """Run or continue studies of the papers, or the panel study that CONFIG describes.
 
     A paper's study writes NAME.md, .csv, .json and .svg, and index.md, into the folder; pictures
@@ -157,7 +144,7 @@ def run(
         if name.endswith(".toml") or (name not in STUDIES and Path(name).is_file())
     ]
     if files and len(studies) > 1:
-        raise fail(f"{files[0]} is a panel study: run it by itself")
+        raise terminal.fail(f"{files[0]} is a panel study: run it by itself")
     for param in context.command.params:
         name = param.name or ""
         source = context.get_parameter_source(name)
@@ -165,7 +152,7 @@ def run(
             continue
         if (name in _KINDS[_PANEL]) != bool(files):
             whose = "a paper's studies" if files else "a panel study"
-            raise fail(f"{param.opts[0]} is an option of {whose}")
+            raise terminal.fail(f"{param.opts[0]} is an option of {whose}")
     if files:
         return _run_panel(Path(files[0]), out, only, path, plan_only, yes, quiet)
     studies_named(*studies)
@@ -174,9 +161,14 @@ def run(
     if dataset is not None:
         name, _, place = dataset.partition(":")
         if name not in LOADERS:
-            raise fail(f"--dataset: unknown set {name!r}: use one of {', '.join(sorted(LOADERS))}")
+            raise terminal.fail(
+                f"--dataset: unknown set {name!r}: use one of {', '.join(sorted(LOADERS))}"
+            )
         fields["dataset"] = DatasetSpec(name=name, path=place or None)
-    fields |= {"judges": split_list(judges), "understanders": split_list(understanders)}
+    fields |= {
+        "judges": terminal.split_list(judges),
+        "understanders": terminal.split_list(understanders),
+    }
     fields |= {"instances": None if instances is None else str(instances)}
     if sentinels is None:
         del fields["sentinels"]
@@ -196,13 +188,13 @@ def run(
         prices = [await one.trial.costs() if one.trial.costs else CostForecast() for one in own]
         return estimates, prices
 
-    estimates, prices = run_async(price_all())
+    estimates, prices = terminal.run_async(price_all())
     rests = [estimated.rest for estimated in estimates]
-    where = console(stderr=not plan_only)
+    where = terminal.console(stderr=not plan_only)
     # This plan has no form as JSON.
     where.quiet = False
     if plan_only or not quiet:
-        say(f"profile   {setup.profile}", "", where)
+        terminal.say(f"profile   {setup.profile}", "", where)
         rows = []
         for evaluation, estimated in zip(evaluations, estimates, strict=True):
             config, most = evaluation.config, estimated.costs.most
@@ -214,10 +206,10 @@ def run(
                 f"≤ {tokens:,}" if most.calls else "here", f"≤ {dollars(estimated.costs.usd)}",
             ))  # fmt: skip
         heads = ("set", "conditions", "panels", ">items", ">pictures", ">judged", ">tokens")
-        print_table((*heads, ">dollars"), rows, where, wraps=True)
+        terminal.print_table((*heads, ">dollars"), rows, where, wraps=True)
         for one, price in zip(own, prices, strict=True):
             cost = "" if one.trial.costs is None else f", ≤ {dollars(price.usd)}"
-            say(f"{one.title}: {one.trial.items:,} {one.trial.unit}{cost}", "", where)
+            terminal.say(f"{one.title}: {one.trial.items:,} {one.trial.unit}{cost}", "", where)
         every = [*(estimated.costs for estimated in estimates), *prices]
         names = {name for one in every for name in one.unpriced}
         rest = CostForecast.of(line for one in rests for line in one.lines)
@@ -225,9 +217,9 @@ def run(
         if ALL in studies:
             for study in STUDIES.values():
                 if why := study.unsupported_reason(setup):
-                    say(f"note: {study.name} is left out: {why}", "", where)
+                    terminal.say(f"note: {study.name} is left out: {why}", "", where)
     if plan_only:
-        return Exit.OK
+        return terminal.Exit.OK
     rest = CostForecast.of(line for one in (*rests, *prices) for line in one.lines)
     agree(rest.usd, LIMIT_USD, yes, "take a smaller --n", rest.unpriced)
     totals = [estimated.items for estimated in estimates] + [one.trial.items for one in own]
@@ -240,13 +232,13 @@ def run(
             else:
                 data, panels = job.config.dataset.name, len(job.config.panels)
                 title = f"{data}, {job.arms} arms, {panels} panels"
-            note(f"{number} of {of}: {title}")
+            terminal.note(f"{number} of {of}: {title}")
         with show_eval_progress(totals[number - 1], quiet) as show:
             yield show
 
-    done = run_async(run_studies(chosen, setup, folder, retry=retry, watch=watch))
+    done = terminal.run_async(run_studies(chosen, setup, folder, retry=retry, watch=watch))
     _print_results(done, folder)
-    return Exit.OK
+    return terminal.Exit.OK
 
 
 @app.command("list")
@@ -254,9 +246,9 @@ def list_studies(as_json: options.Json = False) -> None:
     """List the studies of the papers; `study parts` lists those of a panel."""
     from scenewright.evals.studies.registry import STUDIES
 
-    print_if_json({s.name: {"of": s.number, "about": s.title} for s in STUDIES.values()})
+    terminal.print_if_json({s.name: {"of": s.number, "about": s.title} for s in STUDIES.values()})
     rows = [(one.name, one.number, one.title) for one in STUDIES.values()]
-    print_table(("name", "in the paper", "what it measures"), rows)
+    terminal.print_table(("name", "in the paper", "what it measures"), rows)
 
 
 @app.command()
@@ -272,23 +264,23 @@ def parts(as_json: options.Json = False) -> None:
             name: {"default": usual[name], "about": " ".join((field.description or "").split())}
             for name, field in part.options.model_fields.items()
         }
-    print_if_json(
+    terminal.print_if_json(
         {
-            one.name: fields_of(
+            one.name: terminal.fields_of(
                 one, "title", "about", needs=sorted(one.needs), options=choices[one.name]
             )
             for one in found
         }
     )
     for part in found:
-        say(Text.assemble((f"{part.name:<12} ", "bold"), part.title))
-        say(f"{'':<12} {part.about}")
+        terminal.say(Text.assemble((f"{part.name:<12} ", "bold"), part.title))
+        terminal.say(f"{'':<12} {part.about}")
         needs = ", ".join(sorted(part.needs))
-        say(f"{'':<12} needs: {needs or 'nothing more than answers'}", "dim")
+        terminal.say(f"{'':<12} needs: {needs or 'nothing more than answers'}", "dim")
         for name, about in choices[part.name].items():
             line = f"{'':<12}   {name} = {about['default']}"
             said = f"  {about['about']}" if about["about"] else ""
-            say(Text.assemble(line, (said, "dim")))
+            terminal.say(Text.assemble(line, (said, "dim")))
 
 
 @app.command()
@@ -316,7 +308,7 @@ def _run_panel(
     plan_only: bool,
     yes: bool,
     quiet: bool,
-) -> Exit:
+) -> terminal.Exit:
     from scenewright.config.settings import load_settings
     from scenewright.evals.runner.forecast import CostForecast
     from scenewright.evals.studies.panel.page import PAGE, rows_of, summary, write_study
@@ -327,7 +319,7 @@ def _run_panel(
     asked = load_study(config)
     if path is not None:
         if "path" not in type(asked.source).model_fields:
-            raise fail(f"a source of the kind {asked.source.kind} has no --path")
+            raise terminal.fail(f"a source of the kind {asked.source.kind} has no --path")
         # Paths of the command line are relative to the working folder.
         place = {"path": str(path.expanduser().absolute())}
         asked = asked.model_copy(update={"source": asked.source.model_copy(update=place)})
@@ -344,7 +336,7 @@ def _run_panel(
             for source in sources
         ]
 
-    plans = run_async(planned())
+    plans = terminal.run_async(planned())
     limits = [
         getattr(asked.options_of(part), "limit_usd", None)
         for part in chosen
@@ -353,7 +345,7 @@ def _run_panel(
     again = sum(limit or 0.0 for limit in limits)
     together = CostForecast.of(line for plan in plans for line in plan.costs.lines)
     if plan_only:
-        print_if_json(
+        terminal.print_if_json(
             {
                 "folder": folder,
                 "parts": [part.name for part in chosen],
@@ -365,36 +357,38 @@ def _run_panel(
             }
         )
     if plan_only or not quiet:
-        where = console(stderr=not plan_only)
-        print_heading(asked.name, asked.about, where)
-        say(f"folder    {folder}", "", where)
+        where = terminal.console(stderr=not plan_only)
+        terminal.print_heading(asked.name, asked.about, where)
+        terminal.say(f"folder    {folder}", "", where)
         for title, source, plan in zip(("answers", "learn"), sources, plans, strict=False):
             asks = f", {plan.questions:,} questions" if plan.questions else ""
             origin = f" {named}" if (named := getattr(source, "path", "")) else ""
-            say(f"{title:<9} {source.kind}{origin}{asks}", "", where)
+            terminal.say(f"{title:<9} {source.kind}{origin}{asks}", "", where)
         print_costs(together, None, where)
-        say(f"parts     {', '.join(part.name for part in chosen)}", "", where)
+        terminal.say(f"parts     {', '.join(part.name for part in chosen)}", "", where)
         if again:
-            say(f"          parts that ask judges stop at {dollars(again)} together", "", where)
+            terminal.say(
+                f"          parts that ask judges stop at {dollars(again)} together", "", where
+            )
     if plan_only:
-        return Exit.OK
+        return terminal.Exit.OK
     agree(together.usd + again, asked.limit_usd, yes, "raise limit_usd", together.unpriced)
     with show_progress("", quiet) as show:
-        study = run_and_free(
+        study = terminal.run_and_free(
             run_study(
                 asked, folder, root=config.parent, settings=settings, only=only or (),
                 watch=lambda at: show(at.done, at.total, f"{at.step} of {at.steps}: {at.doing}"),
                 write=write_study,
             )
         )  # fmt: skip
-    print_if_json(summary(study))
-    say(study.answer, "bold")
-    print_table(("part", "state", "first finding"), rows_of(study.outcomes), wraps=True)
+    terminal.print_if_json(summary(study))
+    terminal.say(study.answer, "bold")
+    terminal.print_table(("part", "state", "first finding"), rows_of(study.outcomes), wraps=True)
     for line in study.loaded.notes:
-        say(line, "yellow")
-    say(f"page      {folder / PAGE}")
+        terminal.say(line, "yellow")
+    terminal.say(f"page      {folder / PAGE}")
     failed = any(one.state == "failed" for one in study.outcomes)
-    return Exit.MISSING if failed else Exit.OK
+    return terminal.Exit.MISSING if failed else terminal.Exit.OK
 
 
 def _print_results(done: Sequence[running.Finished], folder: Path) -> None:
@@ -414,12 +408,12 @@ def _print_results(done: Sequence[running.Finished], folder: Path) -> None:
         }
         for one in done
     ]
-    print_if_json({"folder": folder, "studies": rows})
+    terminal.print_if_json({"folder": folder, "studies": rows})
     for row in rows:
         if row["answer"] is not None:
-            say(Text.assemble((f"{row['of']}  ", "bold"), row["answer"].sentence))
-    print_table(
+            terminal.say(Text.assemble((f"{row['of']}  ", "bold"), row["answer"].sentence))
+    terminal.print_table(
         ("study", "in the paper", *(f">{verdict}" for verdict in VERDICTS)),
         [(row["study"], row["of"], *map(str, row["verdicts"].values())) for row in rows],
     )
-    say(f"written to {folder / INDEX}")
+    terminal.say(f"written to {folder / INDEX}")
