@@ -12,7 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
 from enum import IntEnum
 from importlib.resources import files
@@ -230,6 +230,19 @@ def stop_on_signal() -> asyncio.Event:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     return stop
+
+
+def serve_until_signal(opened: AbstractAsyncContextManager[T], text: Callable[[T], str]) -> None:
+    """Open a server, print what ``text`` says of it, and serve until a signal."""
+
+    async def serve() -> None:
+        stop = stop_on_signal()
+        async with opened as server:
+            say(text(server))
+            sys.stdout.flush()
+            await stop.wait()
+
+    run_async(serve())
 
 
 def restore_signals() -> None:

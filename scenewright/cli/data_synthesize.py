@@ -183,18 +183,15 @@ def _print_statistics(found: PromptStatistics) -> None:
         for (first, second), count in sorted(found.facts.items())
     }
     authors = found.authors if set(found.authors) - {"rules"} else {}
-    for label, text in (
-        ("templates", _counted(found.templates)),
-        (
-            "a prompt",
-            ", ".join(f"{(found.mean(count) or 0.0):.2f} {what}" for what, count in means)
-            if found.scenes
-            else "",
-        ),
-        ("facts", _counted(kinds) if found.scenes else ""),
-        ("pairs", f"{found.pairs:,}" if found.pairs else ""),
-        ("authors", _counted(dict(sorted(authors.items())))),
-    ):
+    prompt = ", ".join(f"{(found.mean(count) or 0.0):.2f} {what}" for what, count in means)
+    lines = {
+        "templates": _counted(found.templates),
+        "a prompt": prompt if found.scenes else "",
+        "facts": _counted(kinds) if found.scenes else "",
+        "pairs": f"{found.pairs:,}" if found.pairs else "",
+        "authors": _counted(dict(sorted(authors.items()))),
+    }
+    for label, text in lines.items():
         if text:
             terminal.say(f"{label:<11}{text}")
 

@@ -313,9 +313,8 @@ def compare(
     )  # fmt: skip
     if html is not None:
         from scenewright.core.flushing import write_text
-        from scenewright.evals.reporting.comparison import comparison_page
 
-        write_text(html, comparison_page(found))
+        write_text(html, compared.comparison_page(found))
     if csv is not None:
         from scenewright.evals.reporting.grids import write_differences
 

@@ -104,8 +104,7 @@ def report(
     made = Grading(task.facts, seed).report(judge_runs, task.about, spec)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        text = made.model_dump_json(indent=2) + "\n"
-        (out / "report.json").write_text(text, encoding="utf-8")
+        (out / "report.json").write_text(made.model_dump_json(indent=2) + "\n", encoding="utf-8")
         (out / "report.md").write_text(judge_card.markdown(made), encoding="utf-8")
     terminal.print_if_json(made)
     if made.answer is not None:

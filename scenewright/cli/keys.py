@@ -114,11 +114,8 @@ def listed(
             "from": place,
         }
         for variable in dict.fromkeys((*accounts, *stored))
-        for place, key in (
-            ("environment", os.environ.get(variable)),
-            (_STORED, stored.get(variable)),
-        )
-        if key
+        for place, keys in {"environment": os.environ, _STORED: stored}.items()
+        if (key := keys.get(variable))
     ]
 
     async def read_keys(keys: KeyStore) -> list[dict[str, Any]]:
@@ -128,8 +125,7 @@ def listed(
             rows.append({**_row(key), "spent_usd": usd, "spent_images": images})
         return rows
 
-    there = has_database(data, database)
-    rows = with_keys(data, database, read_keys) if there else []
+    rows = with_keys(data, database, read_keys) if has_database(data, database) else []
     terminal.print_if_json({"providers": providers, "keys": rows})
     if as_json:
         return

@@ -11,7 +11,6 @@ Args:
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -243,15 +242,11 @@ def serve(
 
     study = StudyFolder(folder)
 
-    async def serve_pages() -> None:
-        async with serving(study, host, port, token) as url:
-            stop = terminal.stop_on_signal()
-            terminal.say(f"Rate at   {url}   (Ctrl-C ends it.)")
-            terminal.say(f"Kept in   {study.database.resolve()}")
-            sys.stdout.flush()
-            await stop.wait()
-
-    terminal.run_async(serve_pages())
+    kept = f"Kept in   {study.database.resolve()}"
+    terminal.serve_until_signal(
+        serving(study, host, port, token),
+        lambda url: f"Rate at   {url}   (Ctrl-C ends it.)\n{kept}",
+    )
     terminal.note("stopped; all ratings are kept.")
 
 

@@ -18,7 +18,7 @@ from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
 from scenewright.cli.costs import agree_to_calls
-from scenewright.cli.progress import show_progress
+from scenewright.cli.progress import show_progress, show_status
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
@@ -115,17 +115,12 @@ def cub(
     from scenewright.evals.studies.real.schema import write_schemas
     from scenewright.evals.studies.real.schema_making import BIRD_EXISTENCE, cub_schemas
 
-    where = terminal.console(stderr=True)
     question = BIRD_EXISTENCE if existence is None else existence.strip() or None
-    with where.status("reading") as status:
-
-        def show(lines: int) -> None:
-            if not quiet:
-                status.update(f"{lines:,} labels read")
-
+    with show_status("reading") as tell:
         made = cub_schemas(
-            folder, share=share, certainty=certainty, existence=question, on_progress=show
-        )
+            folder, share=share, certainty=certainty, existence=question,
+            on_progress=lambda lines: None if quiet else tell(f"{lines:,} labels read"),
+        )  # fmt: skip
     for problem in made.bad:
         terminal.note(f"note: left out: {problem}")
     if made.n_bad > len(made.bad):

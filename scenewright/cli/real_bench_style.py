@@ -154,9 +154,8 @@ def score(
     if out is not None:
         write_text(out, "\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
     print_if_json({"scorer": scorer.id, "fingerprint": scorer.fingerprint, "pictures": rows})
-    scores = ["unscored" if one.score is None else f"{one.score:.3f}" for one in found]
-    names = [str(one.file) for one in found]
-    print_table(("picture", "P(photo)"), list(zip(names, scores, strict=True)))
+    scores = ("unscored" if one.score is None else f"{one.score:.3f}" for one in found)
+    print_table(("picture", "P(photo)"), zip((str(one.file) for one in found), scores, strict=True))
     unscored = [one for one in found if one.score is None]
     for one in unscored:
         say(f"unscored: {one.reason}")

@@ -349,12 +349,8 @@ class _Screen:
             facts = Text()
             for verdict in card.verdicts[:60]:
                 facts.append(symbol(verdict.state, console), STYLES.get(verdict.state, "dim"))
-            rows.add_row(
-                Text(f"round {index}", "bold"),
-                facts,
-                Text(words.verdict_line(card)),
-                Text(words.score(card.sgscore), "bold"),
-            )
+            line, score = Text(words.verdict_line(card)), Text(words.score(card.sgscore), "bold")
+            rows.add_row(Text(f"round {index}", "bold"), facts, line, score)
         parts: list[Table | Text] = [Text(f"note: {text}") for text in self.notes]
         parts += [Text(f"note: {line}") for line in self.cut.values()]
         parts += [rows] if self.done else []

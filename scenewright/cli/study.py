@@ -256,29 +256,23 @@ def parts(as_json: options.Json = False) -> None:
     """List the parts of a panel study: question, requirements and options of each."""
     from scenewright.evals.studies.panel.study import PARTS, part_of
 
-    found = [part_of(name) for name in PARTS]
-    choices: dict[str, dict[str, Any]] = {}
-    for part in found:
+    found: dict[str, dict[str, Any]] = {}
+    for part in map(part_of, PARTS):
         usual = part.options().model_dump(mode="json")
-        choices[part.name] = {
+        choices = {
             name: {"default": usual[name], "about": " ".join((field.description or "").split())}
             for name, field in part.options.model_fields.items()
         }
-    terminal.print_if_json(
-        {
-            one.name: terminal.fields_of(
-                one, "title", "about", needs=sorted(one.needs), options=choices[one.name]
-            )
-            for one in found
-        }
-    )
-    for part in found:
-        terminal.say(Text.assemble((f"{part.name:<12} ", "bold"), part.title))
-        terminal.say(f"{'':<12} {part.about}")
-        needs = ", ".join(sorted(part.needs))
-        terminal.say(f"{'':<12} needs: {needs or 'nothing more than answers'}", "dim")
-        for name, about in choices[part.name].items():
-            line = f"{'':<12}   {name} = {about['default']}"
+        needs = sorted(part.needs)
+        found[part.name] = terminal.fields_of(part, "title", "about", needs=needs, options=choices)
+    terminal.print_if_json(found)
+    for name, each in found.items():
+        terminal.say(Text.assemble((f"{name:<12} ", "bold"), each["title"]))
+        terminal.say(f"{'':<12} {each['about']}")
+        needed = ", ".join(each["needs"])
+        terminal.say(f"{'':<12} needs: {needed or 'nothing more than answers'}", "dim")
+        for option, about in each["options"].items():
+            line = f"{'':<12}   {option} = {about['default']}"
             said = f"  {about['about']}" if about["about"] else ""
             terminal.say(Text.assemble(line, (said, "dim")))
 
