@@ -38,7 +38,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from benchmarks._harness import RESAMPLES, spread
 from benchmarks._models import shared
 from benchmarks._scenes import LEVELS, AnyLevel
-from scenewright.agents.panel.corrections import LEAST_YOUDEN, rogan_gladen
+from scenewright.agents.panel.scores import LEAST_YOUDEN, rogan_gladen
 from scenewright.config.profiles import BUILT_IN, Profile
 from scenewright.core.facts import FACT_KINDS, Fact, FactKind, Recall, ScoreCard
 from scenewright.core.scene import SceneGraph

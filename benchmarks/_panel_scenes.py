@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks._harness import figure, interval, progress
+from scenewright.agents.panel.aggregation import pooled, vote_log_odds
 from scenewright.agents.panel.agreement import fit_agreement
-from scenewright.agents.panel.pooling import pooled, vote_log_odds
 from scenewright.evals.statistics.figures import summary
 from scenewright.evals.studies.panel.aggregators.registry import aggregator_of
 from scenewright.evals.studies.panel.attacks import Attack, attacked, enlarged

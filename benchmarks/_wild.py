@@ -20,8 +20,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from PIL import Image
 
 from benchmarks._harness import BenchmarkError
-from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.chat.model import AccountChat
+from scenewright.agents.chat.model import AccountChat, account_chat
 from scenewright.agents.composers.language import LanguageComposer
 from scenewright.agents.judges.decisions.judge import decision_judge
 from scenewright.agents.judges.remote import remote_judge

@@ -61,7 +61,7 @@ from benchmarks._harness import (
     work_folder,
 )
 from benchmarks._mock import MockServer
-from scenewright.agents.chat.accounts import account_chat
+from scenewright.agents.chat.model import account_chat
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.pictures import image_tokens
 from scenewright.core.formats.base import numbered

@@ -43,8 +43,8 @@ from benchmarks._mock import MockServer, picture
 from benchmarks._scenes import balanced_scenes
 from benchmarks.throughput import FULL, QUICK, Plan, limit_figures, ours
 from benchmarks.tokens import Case, case_of
-from scenewright.agents.judges.decisions.asking import turned
 from scenewright.agents.judges.decisions.judge import decision_judge
+from scenewright.agents.judges.decisions.questions import turned
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.agents.panel.aggregation import expected_calibration_error
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate

@@ -51,7 +51,7 @@ from benchmarks import parser
 from benchmarks._harness import DATA, Option, Skipped, benchmark, folder, interval, progress
 from benchmarks._intent_truth import Truth, base, judged
 from benchmarks._intent_truth import load as load_truth
-from scenewright.agents.composers.comparison import PromptChanges, compared, without_excluded
+from scenewright.agents.composers.check import PromptChanges, compared, without_excluded
 from scenewright.agents.parsers.rules import CaptionError, parse_caption
 from scenewright.config.profiles import BUILT_IN
 from scenewright.core.ports.composer import compose_with_origin

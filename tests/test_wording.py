@@ -108,8 +108,8 @@ NAMES = frozenset(
 """Names that say nothing of what a thing is."""
 LEFT = frozenset(
     [
-        "agents/composers/editing.py:told",
-        "agents/judges/decisions/reading.py:weighed",
+        "agents/composers/sentences.py:told",
+        "agents/judges/decisions/questions.py:weighed",
         "agents/judges/families.py:leads",
         "agents/panel/guarantee.py:bound",
         "agents/parsers/links.py:waits",

@@ -17,8 +17,8 @@ from scenewright.cli.app import App
 from scenewright.cli.console import (
     console,
     fail,
+    print_if_json,
     print_labelled,
-    print_result_as,
     print_table,
     run_async,
     say,
@@ -106,7 +106,8 @@ def rehearse(
     )
     with show_progress("rehearsing", quiet) as show:
         found = run_async(run(profile, given, lambda text: show(0, None, text)))
-    print_result_as(as_json, _json(found), _print, found)
+    print_if_json(_json(found))
+    _print(found)
 
 
 def _size(text: str) -> tuple[int, int]:

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand
 
 from scenewright.cli import options
-from scenewright.cli.console import Exit, clear_errors
+from scenewright.cli.console import AS_JSON, Exit, clear_errors
 from scenewright.cli.run_options import derived_parameters
 
 Hint = str | Callable[[Mapping[str, Any]], str]
@@ -40,14 +40,19 @@ def described(*docstrings: str | None) -> dict[str, tuple[str, str]]:
     }
 
 
-def resumable(hint: Hint) -> Callable[[CommandT], CommandT]:
-    """Return a decorator of commands that print ``hint`` when they are interrupted."""
+def marked(name: str, value: object) -> Callable[[CommandT], CommandT]:
+    """Return a decorator of commands that keeps ``value`` as an attribute."""
 
-    def marked(command: CommandT) -> CommandT:
-        setattr(command, _HINT, hint)
+    def mark(command: CommandT) -> CommandT:
+        setattr(command, name, value)
         return command
 
-    return marked
+    return mark
+
+
+def resumable(hint: Hint) -> Callable[[CommandT], CommandT]:
+    """Return a decorator of commands that print ``hint`` when they are interrupted."""
+    return marked(_HINT, hint)
 
 
 def option_groups(**groups: str) -> Callable[[CommandT], CommandT]:
@@ -58,12 +63,7 @@ def option_groups(**groups: str) -> Callable[[CommandT], CommandT]:
         @option_groups(Models="profile judges", Output="out as_json")
     """
     of_parameter = {name: group for group, names in groups.items() for name in names.split()}
-
-    def marked(command: CommandT) -> CommandT:
-        setattr(command, _GROUPS, of_parameter)
-        return command
-
-    return marked
+    return marked(_GROUPS, of_parameter)
 
 
 class Command(TyperCommand):
@@ -98,8 +98,12 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> None:
         """Run the command."""
         hint: Hint = getattr(self.callback, _HINT, "")
-        with clear_errors(hint if isinstance(hint, str) else hint(ctx.params)):
-            code = super().invoke(ctx)
+        as_json = AS_JSON.set(bool(ctx.params.get("as_json")))
+        try:
+            with clear_errors(hint if isinstance(hint, str) else hint(ctx.params)):
+                code = super().invoke(ctx)
+        finally:
+            AS_JSON.reset(as_json)
         if isinstance(code, Exit):
             raise typer.Exit(int(code))
 

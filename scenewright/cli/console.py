@@ -12,12 +12,13 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
+from contextvars import ContextVar
 from enum import IntEnum
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import typer
 from rich.console import Console
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 PLAIN_WIDTH = 120
 """Columns of output that goes into a file or a pipe."""
-P = ParamSpec("P")
+AS_JSON: ContextVar[bool] = ContextVar("as_json", default=False)
+"""Whether the command has ``--json``: all else on standard output is left out then."""
 T = TypeVar("T")
 
 
@@ -65,7 +67,8 @@ def console(stderr: bool = False) -> Console:
         stream.reconfigure(errors="replace")
     made = Console(file=stream, highlight=False, markup=False, emoji=False)
     if not made.is_terminal and "COLUMNS" not in os.environ:
-        made = Console(file=stream, highlight=False, markup=False, emoji=False, width=PLAIN_WIDTH)
+        made.width = PLAIN_WIDTH
+    made.quiet = AS_JSON.get() and not stderr
     return made
 
 
@@ -98,11 +101,15 @@ def print_labelled(
         say(Text.assemble((f"{label:<{width}}", "bold"), text), "", where)
 
 
-class _LostOnce(logging.Filter):
-    """Filter that lets each reason of lost calls pass once: a study may lose thousands of calls."""
+class _CallLines(logging.StreamHandler[TextIO]):
+    """Handler of messages about calls: sentences on standard error; with ``--debug`` as logged.
+
+    Each reason of lost calls passes once: a study may lose thousands of calls.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
         self._shown: set[tuple[str, str]] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -115,30 +122,23 @@ class _LostOnce(logging.Filter):
         self._shown.add(kind)
         return new
 
-
-class _CallLines(logging.Formatter):
-    """Formatter of messages as sentences; with ``--debug`` as they are logged."""
-
     def format(self, record: logging.LogRecord) -> str:
-        lost = getattr(record, "lost", None)
+        if debugging():
+            return super().format(record)
         failed: FailedAttempt | None = getattr(record, "failed", None)
-        if failed is not None and not debugging():
+        if failed is not None:
             return (
                 f"{failed.label or failed.account}: attempt {failed.number} failed after "
                 f"{failed.seconds:.0f} s ({failed.reason}); the next one in {failed.wait:.0f} s"
             )
-        if debugging():
-            return super().format(record)
+        lost = getattr(record, "lost", None)
         if lost is None:
             return f"{record.levelname.lower()}: {record.getMessage()}"
         whose = getattr(record, "label", "") or getattr(record, "account", "")
         return f"lost: {whose}: {lost}"
 
-
-class _ToStandardError(logging.StreamHandler[TextIO]):
-    """Handler that looks up standard error for each line: tests and servers may replace it."""
-
     def emit(self, record: logging.LogRecord) -> None:
+        # Tests and servers may replace standard error.
         self.stream = sys.stderr
         super().emit(record)
 
@@ -150,14 +150,9 @@ def quiet_libraries() -> None:
     which calls were lost is shown once a command.
     """
     calls = logging.getLogger("scenewright.providers")
-    before = [one for one in calls.handlers if isinstance(one, _ToStandardError)]
-    if before or not calls.handlers:
-        for one in before:
-            calls.removeHandler(one)
-        shown = _ToStandardError()
-        shown.addFilter(_LostOnce())
-        shown.setFormatter(_CallLines("%(levelname)s %(message)s"))
-        calls.addHandler(shown)
+    others = [one for one in calls.handlers if not isinstance(one, _CallLines)]
+    if not others or len(others) < len(calls.handlers):
+        calls.handlers = [*others, _CallLines()]
     if debugging():
         calls.setLevel(logging.INFO)
         return
@@ -170,8 +165,13 @@ def quiet_libraries() -> None:
         os.environ.setdefault(name, value)
 
 
-def print_json(data: Any) -> None:
-    """Print one JSON object on standard output; ``data`` may hold paths and pydantic models."""
+def print_if_json(data: Any) -> None:
+    """Print a command's result as one JSON object where ``--json`` asks for it.
+
+    ``data`` may hold paths and pydantic models.
+    """
+    if not AS_JSON.get():
+        return
     text = json.dumps(data, ensure_ascii=True, indent=2, allow_nan=False, default=_plain)
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
@@ -184,16 +184,6 @@ def _plain(value: Any) -> Any:
 def fields_of(found: object, *names: str, **more: Any) -> dict[str, Any]:
     """Return attributes of ``found`` by name and ``more``, as JSON data."""
     return {name: getattr(found, name) for name in names} | more
-
-
-def print_result_as(
-    as_json: bool, data: Any, show: Callable[P, object], *args: P.args, **kwargs: P.kwargs
-) -> None:
-    """Print a command's result: ``data`` as JSON, or by ``show`` with its arguments."""
-    if as_json:
-        print_json(data)
-    else:
-        show(*args, **kwargs)
 
 
 def table_of(*heads: str, wraps: bool = False) -> Table:
@@ -234,12 +224,25 @@ def split_list(text: str | Iterable[str] | None) -> tuple[str, ...]:
     return tuple(part.strip() for one in given for part in one.split(",") if part.strip())
 
 
-def stop_on_signal(event: asyncio.Event | None = None) -> asyncio.Event:
-    """Return ``event``, or a new one, that SIGINT and SIGTERM set; see :func:`restore_signals`."""
-    stop, loop = event or asyncio.Event(), asyncio.get_running_loop()
+def stop_on_signal() -> asyncio.Event:
+    """Return an event that SIGINT and SIGTERM set; see :func:`restore_signals`."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     return stop
+
+
+def serve_until_signal(opened: AbstractAsyncContextManager[T], text: Callable[[T], str]) -> None:
+    """Open a server, print what ``text`` says of it, and serve until a signal."""
+
+    async def serve() -> None:
+        stop = stop_on_signal()
+        async with opened as server:
+            say(text(server))
+            sys.stdout.flush()
+            await stop.wait()
+
+    run_async(serve())
 
 
 def restore_signals() -> None:

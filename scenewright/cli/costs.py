@@ -129,14 +129,18 @@ def cost_data(expected: ExpectedUsage) -> dict[str, Any]:
     }
 
 
-def cost_line(model: str, expected: ExpectedUsage) -> str:
-    """Return a forecast in a sentence."""
-    usd = "price unknown" if expected.usd is None else dollars(expected.usd)
-    used = expected.usage
-    return (
-        f"{model}: {expected.calls:,} calls, about {used.tokens_in:,} tokens in and "
-        f"{used.tokens_out:,} out, {usd}"
-    )
+def agree_to_calls(
+    model: str, expected: ExpectedUsage, limit: float, yes: bool, quiet: bool, before: str = ""
+) -> None:
+    """Print the cost of a model's calls after the text ``before``, and ask above the limit."""
+    usd, used = expected.usd, expected.usage
+    if not quiet:
+        price = "price unknown" if usd is None else dollars(usd)
+        note(
+            f"{before}{model}: {expected.calls:,} calls, about {used.tokens_in:,} tokens in and "
+            f"{used.tokens_out:,} out, {price}"
+        )
+    agree(usd, limit, yes, "raise --limit-usd", [model] if usd is None else [])
 
 
 def print_costs(costs: CostForecast, rest: CostForecast | None, where: Console) -> None:

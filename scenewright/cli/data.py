@@ -18,19 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.text import Text
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import (
-    console,
-    fail,
-    fields_of,
-    note,
-    print_json,
-    print_result_as,
-    print_table,
-    say,
-    split_list,
-)
 from scenewright.cli.data_annotate import app as building
 from scenewright.cli.data_synthesize import classify, synthesize
 from scenewright.cli.progress import confirm_transfer, show_progress, show_status, show_transfer
@@ -59,16 +49,14 @@ def list_sets(as_json: options.Json = False) -> None:
         {
             "name": name,
             "about": loader.about,
-            **fields_of(CATALOGUE[name], "source", "licence", "size"),
+            **terminal.fields_of(CATALOGUE[name], "source", "licence", "size"),
             "needs_path": loader.needs_path,
             "here": str(place) if (place := place_of(name)) is not None else None,
             "options": dict(loader.options),
         }
         for name, loader in LOADERS.items()
     ]
-    if as_json:
-        print_json(entries)
-        return
+    terminal.print_if_json(entries)
     width = max(len(entry["name"]) for entry in entries) + 2
     for entry in entries:
         if entry["here"] is not None:
@@ -77,11 +65,11 @@ def list_sets(as_json: options.Json = False) -> None:
             here = Text("needs no file", "green")
         else:
             here = Text("needs --path" if not entry["size"] else "not on this machine", "yellow")
-        say(Text.assemble((entry["name"].ljust(width), "bold"), entry["about"]))
+        terminal.say(Text.assemble((entry["name"].ljust(width), "bold"), entry["about"]))
         more = filter(None, (entry["source"], entry["size"], entry["licence"]))
-        say(Text.assemble(" " * width, (" · ".join(more), "dim"), " · ", here))
+        terminal.say(Text.assemble(" " * width, (" · ".join(more), "dim"), " · ", here))
     hint = "`scenewright data show NAME` shows items, `data options NAME` what --set can say."
-    say(f"\n{hint}", "dim")
+    terminal.say(f"\n{hint}", "dim")
 
 
 @app.command("options")
@@ -90,7 +78,8 @@ def list_options(name: str, as_json: options.Json = False) -> None:
     from scenewright.evals.datasets.registry import loader_of
 
     found = dict(loader_of(name).options)
-    print_result_as(as_json, found, print_table, ("option", "meaning"), found.items(), wraps=True)
+    terminal.print_if_json(found)
+    terminal.print_table(("option", "meaning"), found.items(), wraps=True)
 
 
 @app.command()
@@ -110,16 +99,15 @@ def show(
 
     items = open_set(name, path, set_, limit=count)
     if as_json:
-        print_json([row_of(item) for item in items])
+        terminal.print_if_json([row_of(item) for item in items])
         return
-    where = console()
     for at, item in enumerate(items):
         if at:
-            where.print()
+            terminal.say("")
         for line in item_block(item):
-            say(line)
+            terminal.say(line)
     for reason, n in items.left_out.items():
-        note(f"note: left out so far: {n} × {reason}")
+        terminal.note(f"note: left out so far: {n} × {reason}")
 
 
 @app.command()
@@ -136,30 +124,24 @@ def stats(
     Args:
         out (FOLDER): Write plots and word clouds to this folder.
     """
-    from scenewright.evals.datasets.statistics import collect
+    from scenewright.evals.datasets.statistics import collect, write_clouds, write_plots
 
     dataset = open_set(name, path, set_, limit=limit)
     with show_progress("counting items", False, lines=False) as show:
         done = itertools.count(1)
         found = collect(dataset, lambda _: show(next(done), None))
-    written: list[Path] = []
-    if out is not None:
-        from scenewright.evals.datasets.statistics import write_clouds, write_plots
-
-        written = [*write_plots(found, out), *write_clouds(found, out)]
-    if as_json:
-        print_json({**found.as_json(), "files": [str(file) for file in written]})
-        return
+    written = [] if out is None else [*write_plots(found, out), *write_clouds(found, out)]
+    terminal.print_if_json({**found.as_json(), "files": written})
     for heads, rows in statistics_tables(found):
-        print_table(heads, rows)
-        say("")
-    if len(found.classes) > _MOST_CLASSES:
-        say(f"… and {len(found.classes) - _MOST_CLASSES} more classes", "dim")
+        terminal.print_table(heads, rows)
+        terminal.say("")
+    if (more := len(found.classes) - _MOST_CLASSES) > 0:
+        terminal.say(f"… and {more} more classes", "dim")
     if found.left_out:
         reasons = "; ".join(f"{n:,} × {reason}" for reason, n in found.left_out.items())
-        say(f"left out: {reasons}", "dim")
+        terminal.say(f"left out: {reasons}", "dim")
     for file in written:
-        say(f"wrote {file}")
+        terminal.say(f"wrote {file}")
 
 
 @app.command()
@@ -189,7 +171,7 @@ def predicates(
     if not alone:
         counted += load_predicates()
     out.write_text(as_json(counted), encoding="utf-8")
-    say(f"{relations} relations of {name} counted: wrote {out}")
+    terminal.say(f"{relations} relations of {name} counted: wrote {out}")
 
 
 @app.command()
@@ -223,10 +205,14 @@ def sample(
     from scenewright.evals.datasets.tables import write_items
 
     if out.suffix.lower() not in (".jsonl", ".ndjson"):
-        raise fail(f"{out} must end in .jsonl: samples are JSON lines")
-    named = options.named_values("--counts", split_list(counts), "CLASS=N", "simple=15,medium=20")
+        raise terminal.fail(f"{out} must end in .jsonl: samples are JSON lines")
+    named = options.named_values(
+        "--counts", terminal.split_list(counts), "CLASS=N", "simple=15,medium=20"
+    )
     if wrong := [text for text in named.values() if not text.isdecimal()]:
-        raise fail(f"--counts has {wrong[0]!r}: write CLASS=N, such as simple=15,medium=20")
+        raise terminal.fail(
+            f"--counts has {wrong[0]!r}: write CLASS=N, such as simple=15,medium=20"
+        )
     sizes = {label: int(number) for label, number in named.items()}
     spec = SampleSpec(by=by, counts=sizes, each=each, gamma=gamma, seed=seed, short=short)
     chosen = sampled(open_set(name, path, set_), spec)
@@ -242,12 +228,10 @@ def sample(
                 yield item
 
         count = write_items(counted(), out)
-    if as_json:
-        print_json({"file": str(out), "items": count, "classes": dict(sorted(held.items()))})
-        return
+    terminal.print_if_json({"file": out, "items": count, "classes": dict(sorted(held.items()))})
     classes = ", ".join(f"{label or 'no class'} {n}" for label, n in sorted(held.items()))
-    say(f"wrote {count:,} items to {out} ({classes})")
-    say(f'read it with: name = "table", path = "{out}"')
+    terminal.say(f"wrote {count:,} items to {out} ({classes})")
+    terminal.say(f'read it with: name = "table", path = "{out}"')
 
 
 def open_set(
@@ -386,50 +370,44 @@ def get(
     from scenewright.providers.hub.needs import size_words
 
     if not name:
-        if as_json:
-            print_json(
-                {
-                    title: {
-                        **fields_of(source, "about", "page", "licence"),
-                        "folder": str(default_place(title)),
-                        "files": [file.name for file in source.files],
-                    }
-                    for title, source in sources().items()
-                }
-            )
-            return
+        terminal.print_if_json(
+            {
+                title: terminal.fields_of(
+                    source, "about", "page", "licence",
+                    folder=default_place(title), files=[file.name for file in source.files],
+                )
+                for title, source in sources().items()
+            }
+        )  # fmt: skip
         width = max(map(len, sources()))
         for title, source in sources().items():
-            say(Text.assemble((title.ljust(width), "bold"), "  ", source.about))
-            say(f"{' ' * width}  {source.licence}", "dim")
-        say("fetch one with `scenewright data get NAME`")
+            terminal.say(Text.assemble((title.ljust(width), "bold"), "  ", source.about))
+            terminal.say(f"{' ' * width}  {source.licence}", "dim")
+        terminal.say("fetch one with `scenewright data get NAME`")
         return
     with show_status("asking for sizes"):
         plan = plan_of(name, out, only or ())
-    if not as_json:
-        source = plan.source
-        say(f"{plan.name}: {source.about}", "bold")
-        say(f"licence: {source.licence}; {source.page}")
-        if source.note:
-            say(source.note)
-        print_table(
-            ("file", "contents", "size", "here", "digest"),
-            [
-                (one.file.name, one.file.about, size_words(one.size),
-                 size_words(one.here) if one.here else "",
-                 "known" if one.file.sha256 else "of the first download")
-                for one in plan.files
-            ],
-        )  # fmt: skip
-        chosen = {wanted.file.name for wanted in plan.files}
-        extra = [file.name for file in source.files if file.extra and file.name not in chosen]
-        if extra:
-            say(f"extras (--only): {', '.join(extra)}", "dim")
-        more = ", and files of unknown size" if plan.open_sizes else ""
-        say(f"{size_words(plan.rest)}{more} to fetch into {plan.folder}")
+    source = plan.source
+    terminal.say(f"{plan.name}: {source.about}", "bold")
+    terminal.say(f"licence: {source.licence}; {source.page}")
+    if source.note:
+        terminal.say(source.note)
+    terminal.print_table(
+        ("file", "contents", "size", "here", "digest"),
+        [
+            (one.file.name, one.file.about, size_words(one.size),
+             size_words(one.here) if one.here else "",
+             "known" if one.file.sha256 else "of the first download")
+            for one in plan.files
+        ],
+    )  # fmt: skip
+    chosen = {wanted.file.name for wanted in plan.files}
+    if extra := [file.name for file in source.files if file.extra and file.name not in chosen]:
+        terminal.say(f"extras (--only): {', '.join(extra)}", "dim")
+    more = ", and files of unknown size" if plan.open_sizes else ""
+    terminal.say(f"{size_words(plan.rest)}{more} to fetch into {plan.folder}")
     if dry_run:
-        if as_json:
-            print_json(_report(plan, None))
+        terminal.print_if_json(_report(plan, None))
         return
     check_disk(plan)
     if plan.rest > ASK_ABOVE and not yes:
@@ -437,14 +415,12 @@ def get(
     size = sum(wanted.size or 0 for wanted in plan.files)
     with show_transfer(*((None, None) if plan.open_sizes else (plan.rest, size))) as watch:
         done = download(plan, watch)
-    if as_json:
-        print_json(_report(plan, done))
-        return
+    terminal.print_if_json(_report(plan, done))
     count = len(done.fetched) + len(done.checked)
     are = "file is here and as it" if count == 1 else "files are here and as they"
-    say(f"{count} {are} should be ({len(done.fetched)} fetched).")
+    terminal.say(f"{count} {are} should be ({len(done.fetched)} fetched).")
     if done.first:
-        say(
+        terminal.say(
             f"No digest is known for {', '.join(done.first)}: that of this download is recorded "
             f"and compared from now on ({plan.folder / RECORD})."
         )
@@ -452,8 +428,8 @@ def get(
 
 def _report(plan: Plan, done: Done | None) -> dict[str, Any]:
     return {
-        **fields_of(plan, "name", folder=str(plan.folder), bytes_to_fetch=plan.rest),
-        **fields_of(plan.source, "licence", "page"),
+        **terminal.fields_of(plan, "name", "folder", bytes_to_fetch=plan.rest),
+        **terminal.fields_of(plan.source, "licence", "page"),
         "files": [
             {
                 "name": wanted.file.name,

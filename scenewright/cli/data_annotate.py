@@ -10,25 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import (
-    Exit,
-    console,
-    fail,
-    fields_of,
-    note,
-    print_json,
-    run_and_free,
-    say,
-    split_list,
-)
 from scenewright.cli.costs import agree, cost_data, print_costs
-from scenewright.cli.options import without_none
+from scenewright.cli.options import validated, without_none
 from scenewright.cli.progress import show_progress
-from scenewright.core.validation import first_problem
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
@@ -56,7 +44,7 @@ def annotate(
     engine: str = "local",
     workers: options.OptionalPositive = None,
     address: options.Address = "",
-) -> Exit:
+) -> terminal.Exit:
     """Build scene graphs from photos with detections, by a panel of language models.
 
     Shows photos, calls, tokens and dollars first, and asks above the limit. The same command
@@ -92,7 +80,7 @@ def annotate(
     from scenewright.runs.model_factory.profiles import build_judge
 
     machines = engine_of(engine, workers, address)
-    fields = without_none(panel=split_list(panel) or None, rare=rare, limit_usd=limit_usd)
+    fields = without_none(panel=terminal.split_list(panel) or None, rare=rare, limit_usd=limit_usd)
     asked, root = _read_config(config, photos, detections, fields)
     voters, text = voters_of(asked.panel), None
     if asked.synonyms or asked.diversity or asked.attributes:
@@ -102,25 +90,18 @@ def annotate(
     folder = out if out is not None else Path("built") / asked.name
     with show_progress("", quiet) as show:
         building = Building(
-            asked,
-            dataset,
-            folder,
-            voters,
-            text,
-            judges,
-            retry=retry,
-            told=lambda stage, done, of: show(done, of, STAGES.get(stage, stage)),
-            engine=machines,
-        )
+            asked, dataset, folder, voters, text, judges, retry=retry,
+            told=lambda stage, done, of: show(done, of, STAGES.get(stage, stage)), engine=machines,
+        )  # fmt: skip
         try:
             found = building.plan()
-            if plan_only and as_json:
+            if plan_only:
                 who = {"annotates": "{who}", "judges": "judge {who}"}
                 lines = {
                     who.get(n.what, "{what} by {who}").format(who=n.who, what=n.what): n.most
                     for n in found.costs.lines
                 }
-                print_json(
+                terminal.print_if_json(
                     {
                         "photos": found.photos,
                         "replies_there": found.done,
@@ -130,40 +111,37 @@ def annotate(
                         "unpriced": [name for name, line in lines.items() if line.usd is None],
                     }
                 )
-                return Exit.OK
             if plan_only or not quiet:
-                where = console(stderr=not plan_only)
-                say(f"{found.photos.get('kept', 0):,} photos", "bold", where)
+                where = terminal.console(stderr=not plan_only)
+                terminal.say(f"{found.photos.get('kept', 0):,} photos", "bold", where)
                 for why, count in sorted(found.photos.items()):
                     if why != "kept":
-                        say(f"  left out: {count:,} × {why}", "", where)
+                        terminal.say(f"  left out: {count:,} × {why}", "", where)
                 if found.done:
                     failed = f"{found.failed:,} of them failed (--retry asks again)"
                     more = f", {failed}" if found.failed else ""
-                    say(f"{found.done:,} replies are stored{more}", "", where)
+                    terminal.say(f"{found.done:,} replies are stored{more}", "", where)
                 print_costs(found.costs, None, where)
             if plan_only:
-                return Exit.OK
+                return terminal.Exit.OK
             costs = found.costs
             agree(costs.usd, asked.limit_usd, yes, "raise --limit-usd", costs.unpriced)
-            made = run_and_free(building.run(found))
+            made = terminal.run_and_free(building.run(found))
         finally:
             building.close()
-    if as_json:
-        names = ("kind", "model", "reason", "count")
-        print_json(
-            fields_of(
-                made,
-                *("folder", "graphs", "photos", "below_quorum", "parts", "dropped", "synonyms"),
-                *("statistics", "usd", "model_changes"),
-                problems=[dict(zip(names, problem, strict=True)) for problem in made.problems],
-            )
+    names = ("kind", "model", "reason", "count")
+    terminal.print_if_json(
+        terminal.fields_of(
+            made,
+            *("folder", "graphs", "photos", "below_quorum", "parts", "dropped", "synonyms"),
+            *("statistics", "usd", "model_changes"),
+            problems=[dict(zip(names, problem, strict=True)) for problem in made.problems],
         )
-    else:
-        print_summary(made)
+    )
+    print_summary(made)
     if not made.graphs:
-        return Exit.UNJUDGED
-    return Exit.MISSING if made.problems else Exit.OK
+        return terminal.Exit.UNJUDGED
+    return terminal.Exit.MISSING if made.problems else terminal.Exit.OK
 
 
 def _read_config(
@@ -172,23 +150,20 @@ def _read_config(
     """Return the configuration with ``changes``, and the folder that its paths are relative to."""
     from scenewright.evals.annotation.config import AnnotateConfig, load_annotate_config
 
-    try:
-        if config is not None:
-            if photos is not None or detections is not None:
-                raise fail("CONFIG names the photos: leave --photos and --detections out")
-            if not config.exists():
-                raise fail(f"{config} does not exist: check the path of CONFIG")
-            fields = load_annotate_config(config).model_dump()
-            return AnnotateConfig.model_validate({**fields, **changes}), config.parent
-        if photos is None or detections is None or "panel" not in changes:
-            raise fail("name a CONFIG, or --photos, --detections and --panel")
-        name = "".join(c if c.isalnum() else "-" for c in photos.absolute().name).strip("-")
-        images = {"images": str(photos.absolute())}
-        place = {"name": "coco", "path": str(detections.absolute()), "options": images}
-        fields = {"name": name or "photos", "dataset": place, **changes}
-        return AnnotateConfig.model_validate(fields), Path()
-    except ValidationError as error:
-        raise fail(first_problem(error)) from None
+    if config is not None:
+        if photos is not None or detections is not None:
+            raise terminal.fail("CONFIG names the photos: leave --photos and --detections out")
+        if not config.exists():
+            raise terminal.fail(f"{config} does not exist: check the path of CONFIG")
+        fields = load_annotate_config(config).model_dump()
+        return validated(AnnotateConfig, fields | changes), config.parent
+    if photos is None or detections is None or "panel" not in changes:
+        raise terminal.fail("name a CONFIG, or --photos, --detections and --panel")
+    name = "".join(c if c.isalnum() else "-" for c in photos.absolute().name).strip("-")
+    images = {"images": str(photos.absolute())}
+    place = {"name": "coco", "path": str(detections.absolute()), "options": images}
+    fields = {"name": name or "photos", "dataset": place, **changes}
+    return validated(AnnotateConfig, fields), Path()
 
 
 @app.command()
@@ -214,29 +189,25 @@ def quality(
     from scenewright.evals.annotation.quality import quality as measured
 
     if (reference is None) == (spotcheck is None):
-        raise fail("name a REFERENCE, or --spotcheck with answers")
-    where = console()
+        raise terminal.fail("name a REFERENCE, or --spotcheck with answers")
+    where = terminal.console()
     if spotcheck is not None:
         checked = spot_check(read_answers(spotcheck))
-        if as_json:
-            print_json(checked)
-            return
-        say(f"precision  {checked.precision.text()}", "bold")
+        terminal.print_if_json(checked)
+        terminal.say(f"precision  {checked.precision.text()}", "bold")
         where.print(f"{checked.answers} relations on {checked.photos} photos; "
                     f"{checked.unsure} unsure, which count in nothing")  # fmt: skip
         if checked.changed:
             where.print(f"{checked.changed} changed once the judges' votes were shown: "
                         "the first answers count")  # fmt: skip
         for predicate, (right, n) in checked.predicates.items():
-            say(f"  {predicate:<24}{right} of {n}")
+            terminal.say(f"  {predicate:<24}{right} of {n}")
         return
     assert reference is not None
     found = measured(read_graphs(built), by_id(read_graphs(reference)))
-    if as_json:
-        print_json(found)
-        return
+    terminal.print_if_json(found)
     for name, value in as_rows(found):
-        say(f"{name:<24}{value}")
+        terminal.say(f"{name:<24}{value}")
     where.print(
         f"\n{found.photos} photos in both sets, {found.built} relations against "
         f"{found.reference}; {found.missing} photos are missing in the built set (they count "
@@ -269,21 +240,13 @@ def spotcheck(
     file = graphs_file(built)
     name = built.name if built.is_dir() else file.stem
     page = write_page(sample(read_graphs(built), n, seed), out, name or "set")
-    if as_json:
-        print_json(
-            {
-                "page": str(page.path),
-                "photos": page.photos,
-                "relations": page.relations,
-                "lost": list(page.lost),
-            }
-        )
-        return
-    where = console()
-    for lost in page.lost:
-        note(f"note: left out: {lost}")
-    say(f"page       {page.path}")
-    where.print(f"to check   {page.relations} relations on {page.photos} photos")
+    terminal.print_if_json(
+        {"page": page.path, **terminal.fields_of(page, "photos", "relations", "lost")}
+    )
+    for lost in page.lost if not as_json else ():
+        terminal.note(f"note: left out: {lost}")
+    terminal.say(f"page       {page.path}")
+    terminal.say(f"to check   {page.relations} relations on {page.photos} photos")
 
 
 STAGES = {
@@ -302,22 +265,24 @@ STAGES = {
 def print_summary(made: Summary) -> None:
     """Print what was built and what failed."""
     found = made.statistics
-    say(f"{made.graphs:,} scene graphs in {made.folder}", "bold")
-    say(
+    terminal.say(f"{made.graphs:,} scene graphs in {made.folder}", "bold")
+    terminal.say(
         f"{found['objects']:,} objects of {found['categories']} categories, "
         f"{found['relations']:,} relations with {found['predicates']} predicates"
     )
-    say("  ".join(f"{part} {count:,}" for part, count in made.parts.items()))
+    terminal.say("  ".join(f"{part} {count:,}" for part, count in made.parts.items()))
     if made.synonyms:
-        say(f"{len(made.synonyms)} predicates merged (edit synonyms.json to change that)")
+        terminal.say(f"{len(made.synonyms)} predicates merged (edit synonyms.json to change that)")
     if made.dropped:
-        say(f"{len(made.dropped)} rare predicates dropped, {sum(made.dropped.values())} relations")
+        terminal.say(
+            f"{len(made.dropped)} rare predicates dropped, {sum(made.dropped.values())} relations"
+        )
     if made.below_quorum:
-        say(f"{made.below_quorum} photos without a graph: too few usable replies")
+        terminal.say(f"{made.below_quorum} photos without a graph: too few usable replies")
     for kind, model, reason, count in made.problems:
-        say(f"failed: {count} × {kind} by {model}: {reason}", "red")
+        terminal.say(f"failed: {count} × {kind} by {model}: {reason}", "red")
     if made.problems:
-        say("--retry asks again for what failed")
+        terminal.say("--retry asks again for what failed")
     for change in made.model_changes:
-        say(change, "yellow")
-    say(f"paid so far: {dollars(made.usd)}")
+        terminal.say(change, "yellow")
+    terminal.say(f"paid so far: {dollars(made.usd)}")

@@ -8,29 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import resumable
-from scenewright.cli.console import (
-    Exit,
-    fail,
-    note,
-    print_json,
-    print_table,
-    run_and_free,
-    say,
-    split_list,
-)
-from scenewright.cli.costs import agree, cost_line
+from scenewright.cli.costs import agree_to_calls
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from scenewright.evals.annotation.panel_queries import TextModel
     from scenewright.evals.datasets.psg_prompts.rows import PromptStatistics
-    from scenewright.providers.usage import ExpectedUsage
 
 
 @resumable("the same command goes on: rows that are there are kept")
@@ -48,7 +38,7 @@ def synthesize(
     yes: options.Yes = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
-) -> Exit:
+) -> terminal.Exit:
     """Make prompts with scene graphs like those of PSG-Bench: templates × challenges.
 
     Templates are GenEval's six tasks as scene graphs (single_object, two_object, counting, colors,
@@ -79,33 +69,29 @@ def synthesize(
     from scenewright.evals.datasets.psg_prompts.rows import RowFile, statistics_of
     from scenewright.evals.datasets.psg_prompts.templates import DrawSpec
 
-    chosen: dict[str, Any] = {}
-    for field, given in (("templates", templates), ("challenges", challenges)):
-        if given is not None:
-            chosen[field] = split_list(given)
+    chosen = options.without_none(templates=templates, challenges=challenges)
+    chosen = {field: terminal.split_list(given) for field, given in chosen.items()}
     spec = DrawSpec(names=names, contrastive=contrastive, seed=seed, **chosen)
     model = _model(chat)
     file = RowFile(out)
     work = making.plan(spec, n, file, model, retry)
     if not quiet:
         kept = f", {len(work.kept):,} are there" if work.kept else ""
-        note(f"{len(work.lacking):,} prompts to be written{kept}")
-    _confirm_costs(work.expected, model, limit_usd, yes, quiet)
+        terminal.note(f"{len(work.lacking):,} prompts to be written{kept}")
+    if model is not None and work.expected.calls:
+        agree_to_calls(model.name, work.expected, limit_usd, yes, quiet)
     with show_progress("writing", quiet, lines=False) as show:
-        made = run_and_free(making.synthesize(work, spec, file, model, show))
+        made = terminal.run_and_free(making.synthesize(work, spec, file, model, show))
     found = statistics_of(made)
     by_rules = (item for item in made if item.meta.get("author") == "rules")
     failed = [item for item in by_rules if "problem" in item.meta]
-    if as_json:
-        print_json({"file": str(out), "stand_ins": len(failed), **found.as_json()})
-    else:
-        _print_statistics(found)
-        say(f'wrote {out}: name = "psg-bench", path = "{out}"')  # fmt: skip
+    terminal.print_if_json({"file": out, "stand_ins": len(failed), **found.as_json()})
+    _print_statistics(found)
+    terminal.say(f'wrote {out}: name = "psg-bench", path = "{out}"')
     if failed:
         text = f"{len(failed)} texts by rules in place of the model (--retry asks again); first"
-        note(f"note: {text}: {failed[0].meta['problem']}")
-        raise typer.Exit(int(Exit.MISSING))
-    return Exit.OK
+        terminal.note(f"note: {text}: {failed[0].meta['problem']}")
+    return terminal.Exit.MISSING if failed else terminal.Exit.OK
 
 
 @resumable("the same command goes on: what is classified is kept")
@@ -117,7 +103,7 @@ def classify(
     yes: options.Yes = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
-) -> Exit:
+) -> terminal.Exit:
     """Classify prompts into the categories and challenges of PSG-Bench's Table 6.
 
     With --chat several prompts a call, and the paper's precedence applied to the answers (PEOPLE
@@ -139,26 +125,26 @@ def classify(
     items = list(load_table(file))
     kept_in = RowFile(out if out is not None else file.with_suffix(".classified.jsonl"))
     if kept_in.path.absolute() == file.absolute():
-        raise fail(f"{file} is the input: name another file with --out")
+        raise terminal.fail(f"{file} is the input: name another file with --out")
     kept = kept_in.read()
     lacking, expected = making.unclassified(items, kept, model)
     if not quiet:
-        note(f"{len(lacking):,} of {len(items):,} prompts to be classified")
-    _confirm_costs(expected, model, limit_usd, yes, quiet)
+        terminal.note(f"{len(lacking):,} of {len(items):,} prompts to be classified")
+    if model is not None and expected.calls:
+        agree_to_calls(model.name, expected, limit_usd, yes, quiet)
     with show_progress("classifying", quiet, lines=False) as show:
-        done = run_and_free(making.classify_items(items, lacking, kept, kept_in, model, show))
+        done = terminal.run_and_free(
+            making.classify_items(items, lacking, kept, kept_in, model, show)
+        )
     found = statistics_of(done)
     open_ = [item for item in done if not item.group]
-    if as_json:
-        print_json({"file": str(kept_in.path), **found.as_json()})
-    else:
-        _print_statistics(found)
-        say(f"wrote {kept_in.path}")
+    terminal.print_if_json({"file": kept_in.path, **found.as_json()})
+    _print_statistics(found)
+    terminal.say(f"wrote {kept_in.path}")
     if open_:
         first, why = open_[0].id, open_[0].meta.get("class_note", "")
-        note(f"note: {len(open_)} prompts are not classified; the first: {first}: {why}")
-        raise typer.Exit(int(Exit.MISSING))
-    return Exit.OK
+        terminal.note(f"note: {len(open_)} prompts are not classified; the first: {first}: {why}")
+    return terminal.Exit.MISSING if open_ else terminal.Exit.OK
 
 
 def _model(spec: str | None) -> TextModel | None:
@@ -168,22 +154,11 @@ def _model(spec: str | None) -> TextModel | None:
     from scenewright.evals.annotation.panel_queries import text_model_of
 
     if split_judge(spec)[0] in (*CHAT_KINDS, *JUDGE_KINDS):
-        raise fail(
+        raise terminal.fail(
             f"--chat {spec} is not a model of an account: name ACCOUNT:MODEL, such as "
             "openai:gpt-6-luna"
         )
     return text_model_of(spec)
-
-
-def _confirm_costs(
-    expected: ExpectedUsage, model: TextModel | None, limit: float, yes: bool, quiet: bool
-) -> None:
-    """Print the cost of the calls, and ask above the limit."""
-    if model is not None and expected.calls:
-        if not quiet:
-            note(cost_line(model.name, expected))
-        unpriced = [model.name] if expected.usd is None else []
-        agree(expected.usd, limit, yes, "raise --limit-usd", unpriced)
 
 
 def _print_statistics(found: PromptStatistics) -> None:
@@ -198,9 +173,9 @@ def _print_statistics(found: PromptStatistics) -> None:
     ):
         paper = {name: f"{n:,}" + ("*" if name in both else "") for name, n in PAPER.items()}
         rows = [(name, f"{counts[name]:,}", paper.get(name, "–")) for name in known]
-        print_table((head, "here", f"paper ({PAPER_SOURCE})"), rows)
-        say("")
-    say("* the paper prints one number for category and challenge together", "dim")
+        terminal.print_table((head, "here", f"paper ({PAPER_SOURCE})"), rows)
+        terminal.say("")
+    terminal.say("* the paper prints one number for category and challenge together", "dim")
     means = (("objects", found.objects), ("attributes", found.attributes),
              ("relations", found.relations))  # fmt: skip
     kinds = {
@@ -208,20 +183,17 @@ def _print_statistics(found: PromptStatistics) -> None:
         for (first, second), count in sorted(found.facts.items())
     }
     authors = found.authors if set(found.authors) - {"rules"} else {}
-    for label, text in (
-        ("templates", _counted(found.templates)),
-        (
-            "a prompt",
-            ", ".join(f"{(found.mean(count) or 0.0):.2f} {what}" for what, count in means)
-            if found.scenes
-            else "",
-        ),
-        ("facts", _counted(kinds) if found.scenes else ""),
-        ("pairs", f"{found.pairs:,}" if found.pairs else ""),
-        ("authors", _counted(dict(sorted(authors.items())))),
-    ):
+    prompt = ", ".join(f"{(found.mean(count) or 0.0):.2f} {what}" for what, count in means)
+    lines = {
+        "templates": _counted(found.templates),
+        "a prompt": prompt if found.scenes else "",
+        "facts": _counted(kinds) if found.scenes else "",
+        "pairs": f"{found.pairs:,}" if found.pairs else "",
+        "authors": _counted(dict(sorted(authors.items()))),
+    }
+    for label, text in lines.items():
         if text:
-            say(f"{label:<11}{text}")
+            terminal.say(f"{label:<11}{text}")
 
 
 def _counted(counts: Mapping[str, int]) -> str:

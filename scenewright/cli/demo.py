@@ -8,9 +8,9 @@ from rich.text import Text
 
 from scenewright.cli import options
 from scenewright.cli.app import resumable
-from scenewright.cli.console import Exit, console, print_json, print_table, run_async, say
+from scenewright.cli.console import Exit, console, print_if_json, print_table, run_async, say
 from scenewright.cli.options import chosen_profile
-from scenewright.cli.refine import exit_code, run_json
+from scenewright.cli.refine import run_json
 
 SCENES: dict[str, str] = {
     "simple": "red ball on purple table",
@@ -93,28 +93,17 @@ def demo(
     folders = run_async(draw_scenes())
     views = {level: read_run(folder) for level, folder in folders.items()}
     index = write_index(out, list(folders.values()), "Three scenes")
-    if as_json:
-        runs = {
-            level: run_json(view, folders[level] / PAGE_FILE, exit_code(view.card("loop")))
-            for level, view in views.items()
-        }
-        print_json({"page": str(index), "runs": runs})
-        return Exit.OK
+    runs = {level: run_json(view, folders[level] / PAGE_FILE) for level, view in views.items()}
+    print_if_json({"page": index, "runs": runs})
     rows = []
     for level, view in views.items():
         loop, report = view.card("loop"), view.card("report")
         change = words.signed(view.change("loop"))
         score = words.score(loop.sgscore if loop else None)
-        rows.append(
-            (
-                level,
-                words.verdict_line(loop),
-                f"{score} {f'({change})' if change else ''}",
-                words.score(report.sgscore if report else None),
-                str(len(view.rounds)),
-                words.duration(view.seconds),
-            )
-        )
+        score += f" ({change})" if change else " "
+        reported = words.score(report.sgscore if report else None)
+        size = str(len(view.rounds)), words.duration(view.seconds)
+        rows.append((level, words.verdict_line(loop), score, reported, *size))
     print_table(("scene", "facts that hold", "loop", "report", "rounds", "time"), rows)
     say(f"\nThe page: {index.resolve()}")
     return Exit.OK

@@ -17,19 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
-from scenewright.cli.console import (
-    Exit,
-    console,
-    debugging,
-    describe,
-    fail,
-    note,
-    print_json,
-    print_result_as,
-    run_and_free,
-    say,
-)
 from scenewright.core.version import VERSION
 
 if TYPE_CHECKING:
@@ -53,7 +42,7 @@ def doctor(
     online: bool = False,
     model: Annotated[list[str] | None, typer.Option("--model", "-m")] = None,
     draw: bool = False,
-) -> Exit:
+) -> terminal.Exit:
     """Show what is installed, and for each profile whether it would run and how to fix it.
 
     For each profile: which models of the hub are here, their sizes and licences; whether the
@@ -91,10 +80,12 @@ def doctor(
     """
     if account is not None:
         if profile or online:
-            raise fail("ACCOUNT is checked alone: leave --profile and --online out")
-        return check_account(account, model or [], draw, as_json)
+            raise terminal.fail("ACCOUNT is checked alone: leave --profile and --online out")
+        return check_account(account, model or [], draw)
     if model or draw:
-        raise fail("--model and --draw need an ACCOUNT: scenewright doctor ACCOUNT --model NAME")
+        raise terminal.fail(
+            "--model and --draw need an ACCOUNT: scenewright doctor ACCOUNT --model NAME"
+        )
     from scenewright.config.settings import find_profile, load_settings, read_profiles
     from scenewright.providers.model_facts import model_facts
     from scenewright.runs.readiness import installed
@@ -120,14 +111,9 @@ def doctor(
             },
             **{
                 name: {
-                    "about": "",
-                    "runs": False,
-                    "models": [],
-                    "accounts": {},
-                    "ends": [],
+                    **{"about": "", "runs": False, "models": [], "accounts": {}, "ends": []},
                     "parts": [{"part": "settings", "ok": False, "problem": problem, "told": False}],
-                    "memory": None,
-                    "memory_needed": None,
+                    **{"memory": None, "memory_needed": None},
                     "judges_memory": {"judges": {}, "together_bytes": 0},
                 }
                 for name, problem in broken.items()
@@ -136,8 +122,9 @@ def doctor(
         "default_profile": settings.profile,
     }
     report["ready"] = report["profiles"][wanted]["runs"]
-    print_result_as(as_json, report, print_report, report)
-    return Exit.OK if report["ready"] else Exit.FAILED
+    terminal.print_if_json(report)
+    print_report(report)
+    return terminal.Exit.OK if report["ready"] else terminal.Exit.FAILED
 
 
 def machine(runs: Path, found: Sequence[str]) -> dict[str, Any]:
@@ -247,7 +234,7 @@ def check(
                 if isinstance(kept := getattr(built, "memory", None), JudgeMemory):
                     judges[name.removeprefix("judge ")] = kept
             except Exception as error:
-                problem = describe(error)[0]
+                problem = terminal.describe(error)[0]
         parts.append({"part": name, "ok": not problem, "problem": problem, "told": told})
     specs = readiness.model_names(profile)
     if profile.backend.kind in accounts:
@@ -336,23 +323,19 @@ def check_files(model: str | None, file: str) -> None:
     from scenewright.config.profiles import SettingsError
     from scenewright.providers.hub.needs import on_the_hub
     from scenewright.providers.hub.single_file import SingleFile, is_file
-    from scenewright.runs.model_factory.local_models import (
-        LIBRARIES,
-        NO_LOCAL,
-        backend_folder,
-        judge_folder,
-    )
+    from scenewright.runs.model_factory import local_models as local
 
     if model is None:
         return
-    if any(find_spec(library) is None for library in LIBRARIES):
-        raise SettingsError(NO_LOCAL)
+    if any(find_spec(library) is None for library in local.LIBRARIES):
+        raise SettingsError(local.NO_LOCAL)
     if on_the_hub(model):
         return
     if file == "model_index.json" and is_file(model):
         SingleFile.read(Path(model).expanduser())
         return
-    folder = (backend_folder if file == "model_index.json" else judge_folder)(model)
+    draws = file == "model_index.json"
+    folder = (local.backend_folder if draws else local.judge_folder)(model)
     if not any((folder / name).is_file() for name in (file, f"modular_{file}")):
         raise SettingsError(f"{folder} has no {file}: name the folder of a model, or install anew")
 
@@ -362,7 +345,7 @@ def print_report(report: dict[str, Any]) -> None:
     from scenewright.providers.hub.needs import size_words
 
     def line(label: str, value: str, style: str = "") -> None:
-        say(Text.assemble((f"{label:<14}", "bold"), (value, style)))
+        terminal.say(Text.assemble((f"{label:<14}", "bold"), (value, style)))
 
     python, found = report["python"], report["machine"]
     line("python", f"{python['version']}  {python['executable']}")
@@ -378,8 +361,8 @@ def print_report(report: dict[str, Any]) -> None:
     known = size_words(memory) if memory else "unknown"
     line("memory", f"{known}, {size_words(found['free_disk_bytes'])} free on disk")
     line("devices", ", ".join(found["devices"]))
-    note = "" if found["runs_writable"] else " (not writable: set SCENEWRIGHT_RUNS)"
-    line("runs", found["runs"] + note, "red" if note else "")
+    unwritable = "" if found["runs_writable"] else " (not writable: set SCENEWRIGHT_RUNS)"
+    line("runs", found["runs"] + unwritable, "red" if unwritable else "")
     weights = [f"{name} {size / 2**20:.1f} MiB" for name, size in report["weights"].items()]
     line("weights", ", ".join(weights) or "none of the embedded models are there")
     for name, profile in report["profiles"].items():
@@ -394,15 +377,15 @@ def print_profile(name: str, profile: dict[str, Any], default: bool) -> None:
     from scenewright.runs.readiness import memory_line
 
     def line(text: str, style: str = "") -> None:
-        say(f"  {text}", style)
+        terminal.say(f"  {text}", style)
 
-    say("")
+    terminal.say("")
     verdict = ("would run", "green") if profile["runs"] else ("would not run", "red")
-    say(Text.assemble((name, "bold"), ", default" if default else "", ": ", verdict))
+    terminal.say(Text.assemble((name, "bold"), ", default" if default else "", ": ", verdict))
     if profile["about"]:
         line(profile["about"], "dim")
     if profile["models"]:
-        console().print(models_table(profile["models"]))
+        terminal.console().print(models_table(profile["models"]))
         if not all(model["complete"] for model in profile["models"]):
             line(f"fetch what is missing with `{PULL} {name}`")
     for account, found in profile["accounts"].items():
@@ -429,7 +412,7 @@ def print_profile(name: str, profile: dict[str, Any], default: bool) -> None:
 _STATES = {"ok": ("answers", "green"), "failed": ("fails", "red"), "left out": ("", "dim")}
 
 
-def check_account(name: str, models: Sequence[str], draw: bool, as_json: bool) -> Exit:
+def check_account(name: str, models: Sequence[str], draw: bool) -> terminal.Exit:
     """Ask the models of the account ``name``, or ``models`` of it, and print what came of it."""
     from scenewright.config.accounts import missing_key
     from scenewright.config.settings import load_settings, read_profiles
@@ -451,16 +434,15 @@ def check_account(name: str, models: Sequence[str], draw: bool, as_json: bool) -
                 kind = checking.model_kind(model, account, draws=draw)
             keys.append((kind, model))
         named = tuple(known.get(key, checking.NamedModel(*key)) for key in keys)
-    if not as_json:
-        say(Text.assemble(("account ", "bold"), (name, "bold"), f": {where}"))
+    terminal.say(Text.assemble(("account ", "bold"), (name, "bold"), f": {where}"))
     if not named:
         broken = ", ".join(sorted(read_profiles(settings)[1]))
         unread = f" ({broken} cannot be read: `scenewright doctor`)" if broken else ""
-        listed = run_and_free(checking.listed_models(name, settings))
+        listed = terminal.run_and_free(checking.listed_models(name, settings))
         has = f"; it lists {checking.first_of(listed)}" if listed else ""
-        raise fail(f"no profile names a model of {name}{unread}: add --model NAME{has}")
+        raise terminal.fail(f"no profile names a model of {name}{unread}: add --model NAME{has}")
     if account.key() is None:
-        raise fail(missing_key(account.provider, name), Exit.FAILED)
+        raise terminal.fail(missing_key(account.provider, name), terminal.Exit.FAILED)
     charged, texts = not account.self_hosted, []
     if answers := sum(one.kind != "image" for one in named):
         cost = ", a fraction of a cent" if charged else ""
@@ -470,7 +452,7 @@ def check_account(name: str, models: Sequence[str], draw: bool, as_json: bool) -
         price = "its price is unknown" if usd is None else f"about ${usd:.3f}"
         texts.append(f"a picture by {image.model}{f' ({price})' if charged else ''}")
     asks = f"asking {name} for {' and '.join(texts)}"
-    note(asks if texts else f"nothing is asked of {name}")
+    terminal.note(asks if texts else f"nothing is asked of {name}")
 
     async def check_all() -> list[ModelCheck]:
         # One after the other: what one shows is not another's load.
@@ -484,19 +466,17 @@ def check_account(name: str, models: Sequence[str], draw: bool, as_json: bool) -
     # The report says what the log of calls would.
     calls = logging.getLogger("scenewright.providers")
     before = calls.level
-    if not debugging():
+    if not terminal.debugging():
         calls.setLevel(logging.CRITICAL)
     try:
-        checks = run_and_free(check_all())
+        checks = terminal.run_and_free(check_all())
     finally:
         calls.setLevel(before)
     ok = all(check.state != "failed" for check in checks)
-    if as_json:
-        rows = [asdict(check) for check in checks]
-        print_json({"account": name, "route": where, "ok": ok, "models": rows})
-    else:
-        _print_checks(checks)
-    return Exit.OK if ok else Exit.FAILED
+    models_json = [asdict(check) for check in checks]
+    terminal.print_if_json({"account": name, "route": where, "ok": ok, "models": models_json})
+    _print_checks(checks)
+    return terminal.Exit.OK if ok else terminal.Exit.FAILED
 
 
 def _print_checks(checks: Sequence[ModelCheck]) -> None:
@@ -509,7 +489,7 @@ def _print_checks(checks: Sequence[ModelCheck]) -> None:
             figures += [f"${check.usd:.6f}"] if check.usd else []
         title = (f"{check.kind} {check.model}", "bold")
         head = Text.assemble(title, ": ", (word or check.problem, style))
-        say(Text.assemble(head, *(f", {figure}" for figure in figures)))
+        terminal.say(Text.assemble(head, *(f", {figure}" for figure in figures)))
         lines = [(check.problem, "red")] if check.state == "failed" else []
         lines += [(f"what to do: {check.remedy}", "")] if check.remedy else []
         if check.served not in ("", check.model):
@@ -518,4 +498,4 @@ def _print_checks(checks: Sequence[ModelCheck]) -> None:
         lines += [(f"first {reason}", "dim") for reason in check.retries]
         lines += [(warning, "yellow") for warning in check.warnings]
         for text, colour in lines:
-            say(f"  {text}", colour)
+            terminal.say(f"  {text}", colour)

@@ -11,19 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.text import Text
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, option_groups, resumable
-from scenewright.cli.console import (
-    Exit,
-    console,
-    fields_of,
-    note,
-    print_json,
-    print_result_as,
-    print_table,
-    run_async,
-    say,
-)
 from scenewright.cli.costs import agree
 from scenewright.cli.eval_plan import load_evaluation, plan, print_estimate
 from scenewright.cli.eval_xtc import app as xtc
@@ -60,7 +50,7 @@ def run(
     engine: str = "local",
     workers: options.OptionalPositive = None,
     address: options.Address = "",
-) -> Exit:
+) -> terminal.Exit:
     """Run the evaluation that CONFIG describes, or continue it.
 
     Shows what it will take and asks above the limit (limit_usd). The same command continues an
@@ -80,31 +70,28 @@ def run(
     changed |= without_none(include_doubtful=include_doubtful or None)
     asked = asked.model_copy(update=changed)
     if not quiet:
-        note(f"estimating {asked.name}: reading its data and building its models")
+        terminal.note(f"estimating {asked.name}: reading its data and building its models")
     # Opened once: some sets read all their files for their vocabulary.
     items = open_dataset(asked.dataset, config.parent)
-    found = run_async(estimate(asked, folder, root=config.parent, dataset=items, retry=retry))
-    where = console(stderr=True)
+    found = terminal.run_async(
+        estimate(asked, folder, root=config.parent, dataset=items, retry=retry)
+    )
+    where = terminal.console(stderr=True)
     if not quiet:
         print_estimate(found, asked, folder, where)
     agree(found.rest.usd, asked.limit_usd, yes, "raise limit_usd", found.rest.unpriced)
     with show_eval_progress(found.items, quiet) as show:
-        results = run_async(
+        results = terminal.run_async(
             run_eval(
-                asked,
-                folder,
-                root=config.parent,
-                retry=retry,
-                dataset=items,
-                on_progress=show,
+                asked, folder, root=config.parent, retry=retry, dataset=items, on_progress=show,
                 engine=place,
             )
-        )
+        )  # fmt: skip
     summary = summarize(results)
-    print_result_as(as_json, summary, print_summary, results, summary)
-    return (
-        Exit.MISSING if summary["failed"] or summary["unscored"] or summary["partly"] else Exit.OK
-    )
+    terminal.print_if_json(summary)
+    print_summary(results, summary)
+    lost = summary["failed"] or summary["unscored"] or summary["partly"]
+    return terminal.Exit.MISSING if lost else terminal.Exit.OK
 
 
 def export(folder: options.EvalFolder) -> None:
@@ -114,22 +101,20 @@ def export(folder: options.EvalFolder) -> None:
 
     results = export_folder(folder)
     for table in TABLES:
-        say(f"{results.path(table)}: {results.table(table).num_rows} rows")
+        terminal.say(f"{results.path(table)}: {results.table(table).num_rows} rows")
 
 
 def metrics(as_json: options.Json = False) -> None:
     """List the metrics that a configuration can name, with their options."""
     from scenewright.evals.metrics.registry import METRICS
 
-    if as_json:
-        print_json(
-            {name: {"about": e.about, "options": dict(e.options)} for name, e in METRICS.items()}
-        )
-        return
+    terminal.print_if_json(
+        {name: terminal.fields_of(entry, "about", "options") for name, entry in METRICS.items()}
+    )
     for name, entry in METRICS.items():
-        say(Text.assemble((f"{name:<12} ", "bold"), entry.about))
+        terminal.say(Text.assemble((f"{name:<12} ", "bold"), entry.about))
         for option, meaning in entry.options.items():
-            say(f"{'':<12}   {option}: {meaning}")
+            terminal.say(f"{'':<12}   {option}: {meaning}")
 
 
 def summarize(results: Results) -> dict[str, Any]:
@@ -199,9 +184,9 @@ def print_summary(results: Results, summary: dict[str, Any]) -> None:
     from scenewright.evals.runner.independence import reporter
 
     if summary["answer"] is not None:
-        say(summary["answer"]["sentence"], "bold")
+        terminal.say(summary["answer"]["sentence"], "bold")
     elif sentence := summary["readings"]["sentence"]:
-        say(sentence, "bold")
+        terminal.say(sentence, "bold")
     rows = []
     for row in summary["scores"]:
         tokens, facts = row["tokens_dropped"], row["facts_dropped"]
@@ -211,38 +196,40 @@ def print_summary(results: Results, summary: dict[str, Any]) -> None:
         items = "all" if row["of"] == "set" else str(row["n"])
         value = f"{row['value']:.4g}"
         rows.append((row["arm"], row["panel"], row["metric"], value, items, dropped))
-    print_table(("arm", "panel", "metric", ">value", ">items", ">dropped"), rows)
+    terminal.print_table(("arm", "panel", "metric", ">value", ">items", ">dropped"), rows)
     for panel, arms in summary["self_reports"].items():
         for arm, models in arms.items():
             judges = f"{', '.join(models)} of {reporter(panel)}"
-            say(f"self-report: {judges} steered the loop of {arm}: scores too good", "yellow")
+            terminal.say(
+                f"self-report: {judges} steered the loop of {arm}: scores too good", "yellow"
+            )
     for change in summary["model_changes"]:
-        say(change, "yellow")
+        terminal.say(change, "yellow")
     for sentence in summary["weighed"]:
-        say(sentence, "dim")
+        terminal.say(sentence, "dim")
     for judge, took in summary["sentinels"].items():
         counts = f"{took['pictures']} sentinel pictures, {took['questions']} questions answered"
-        say(f"{judge}: {counts}, ${took['usd']:.4f}", "dim")
+        terminal.say(f"{judge}: {counts}, ${took['usd']:.4f}", "dim")
     if summary["blind"] is not None:
-        say(f"{summary['blind']['sentence']} {summary['predicates']}".rstrip(), "dim")
+        terminal.say(f"{summary['blind']['sentence']} {summary['predicates']}".rstrip(), "dim")
     if any(row["tokens_dropped"] for row in summary["scores"]):
-        say(
+        terminal.say(
             "dropped: facts (tokens) of prompts that the image model did not read to the end; "
             "the column `dropped` of the table of verdicts marks these facts"
         )
     if summary["failed"] or summary["unscored"] or summary["partly"]:
-        say(
+        terminal.say(
             f"{summary['failed']} drawings failed, {summary['unscored']} scores are unscored, "
             f"{summary['partly']} leave out parts that failed: the tables hold the reasons; "
             "--retry tries again what another try may score"
         )
     totals = summary["totals"]
     if images := totals.get("images"):
-        say(
+        terminal.say(
             f"a picture took {totals['tokens_in'] / images:,.0f} tokens in, "
             f"{totals['tokens_out'] / images:,.0f} out, ${totals['usd'] / images:.5f}"
         )
-    say(f"results in {results.folder}; `scenewright eval report {results.folder}`")
+    terminal.say(f"results in {results.folder}; `scenewright eval report {results.folder}`")
 
 
 Classes = Literal["level", "group", "category", "complexity", "none"]
@@ -275,14 +262,12 @@ def report(
             Results(folder), out, copy_pictures=copy_pictures, resamples=resamples,
             progress=show,
         )  # fmt: skip
-    if as_json:
-        print_json(fields_of(built, "page", "items", "lost", "answer"))
-        return
-    if built.answer is not None and not quiet:
-        note(built.answer.sentence)
-    say(str(built.page))
-    if built.lost:
-        note(f"{built.lost} pictures of the tables could not be read.", "yellow")
+    terminal.print_if_json(terminal.fields_of(built, "page", "items", "lost", "answer"))
+    if built.answer is not None and not (quiet or as_json):
+        terminal.note(built.answer.sentence)
+    terminal.say(str(built.page))
+    if built.lost and not as_json:
+        terminal.note(f"{built.lost} pictures of the tables could not be read.", "yellow")
 
 
 def compare(
@@ -322,51 +307,40 @@ def compare(
     from scenewright.evals.statistics.answers import difference_answer
 
     found = compared.compare(
-        pairs_of(open_sides(sides), baseline),
-        by=None if by == "none" else by,
-        metrics=metric or (),
-        panels=panel or (),
-        parts=parts,
-        force=force,
-        resamples=resamples,
+        pairs_of(open_sides(sides), baseline), by=None if by == "none" else by,
+        metrics=metric or (), panels=panel or (), parts=parts, force=force, resamples=resamples,
         seed=seed,
-    )
+    )  # fmt: skip
     if html is not None:
         from scenewright.core.flushing import write_text
-        from scenewright.evals.reporting.comparison import comparison_page
 
-        write_text(html, comparison_page(found))
+        write_text(html, compared.comparison_page(found))
     if csv is not None:
         from scenewright.evals.reporting.grids import write_differences
 
         write_differences(csv, found)
-    if as_json:
-        differences = [
-            {
-                **each.model_dump(mode="json"),
-                **fields_of(each, "significant", "better"),
-                "answer": difference_answer(found.contrast(each)),
-            }
-            for each in found.differences
-        ]
-        data = {"answer": found.answer, **found.model_dump(mode="json")}
-        print_json(data | {"differences": differences})
-        return
-    for warning in found.warnings:
-        note(f"measured differently: {warning}", "yellow")
-    say(found.answer.sentence, "bold")
-    say("")
+    differences = [
+        each.model_dump(mode="json")
+        | terminal.fields_of(
+            each, "significant", "better", answer=difference_answer(found.contrast(each))
+        )
+        for each in found.differences
+    ]
+    data = {"answer": found.answer, **found.model_dump(mode="json")}
+    terminal.print_if_json(data | {"differences": differences})
+    for warning in found.warnings if not as_json else ():
+        terminal.note(f"measured differently: {warning}", "yellow")
+    terminal.say(found.answer.sentence, "bold")
+    terminal.say("")
     pairs = dict.fromkeys((each.before, each.after) for each in found.differences)
     for before, after in pairs:
-        say(f"{after} − {before}", "bold")
+        terminal.say(f"{after} − {before}", "bold")
         rows, remarks = [], []
         for d in found.differences:
             if (d.before, d.after) != (before, after):
                 continue
-            r, name = (
-                d.result,
-                " ".join(filter(None, (d.metric, d.part, d.panel and f"by {d.panel}"))),
-            )
+            r = d.result
+            name = " ".join(filter(None, (d.metric, d.part, d.panel and f"by {d.panel}")))
             ends = "–" if r.low is None else f"{signed(r.low)} to {signed(r.high)}"
             scores = (score(d.score_before), score(d.score_after), signed(r.mean))
             p_values = (p_value(r.p), p_value(d.p_holm), p_value(d.p_bh))
@@ -374,19 +348,14 @@ def compare(
             rows.append((name, d.scope or "all", str(r.n), *cells))
             remarks += [f"{name}: {n} left out, {why}" for why, n in d.left_out.items()]
             remarks += [f"{name}: {d.seeds}"] if d.seeds and not d.scope else []
-        print_table(
-            (
-                *("score", "items", "n", "before", "after", "difference", "95% interval", "d_z"),
-                *("p", "Holm", "BH", "better"),
-            ),
-            rows,
-        )
+        heads = ("score", "items", "n", "before", "after", "difference", "95% interval", "d_z")
+        terminal.print_table((*heads, "p", "Holm", "BH", "better"), rows)
         for line in dict.fromkeys(remarks):
-            say(line, "dim")
-        say("")
+            terminal.say(line, "dim")
+        terminal.say("")
     for line in found.notes:
-        say(line, "dim")
-    say(
+        terminal.say(line, "dim")
+    terminal.say(
         f"Means over items; 95% intervals by paired bootstrap ({found.resamples:,} resamples); p "
         f"by sign flips. {found.correction}.",
         "dim",
@@ -429,17 +398,12 @@ def peers(
     with show_progress("voters", off, lines=False) as show:
         found = matrix_of(scores, ratings, resamples=resamples, seed=seed, on_progress=show)
     written = write(found, out or folder)
-    if as_json:
-        print_json(
-            fields_of(
-                found,
-                *("name", "items", "arms", "rated"),
-                findings=list(findings(found)),
-                figures=found.records(),
-                files=[str(file) for file in written.files],
-            )
+    terminal.print_if_json(
+        terminal.fields_of(
+            found, "name", "items", "arms", "rated",
+            findings=list(findings(found)), figures=found.records(), files=list(written.files),
         )
-        return
+    )  # fmt: skip
     rows = []
     for line in found.lines:
         cells = [estimate.text(3) for estimate in line.means.values()]
@@ -451,10 +415,10 @@ def peers(
         prompts = [found.prompts.get(arm) for arm in found.arms]
         dropped = ["" if one is None else one.text for one in prompts]
         rows.append(("prompts", "facts (tokens) dropped", *dropped, *("" for _ in last)))
-    print_table(("metric", "voter", *(f">{name}" for name in (*found.arms, *last))), rows)
+    terminal.print_table(("metric", "voter", *(f">{name}" for name in (*found.arms, *last))), rows)
     for sentence in findings(found):
-        say(sentence)
-    say(str(written.page))
+        terminal.say(sentence)
+    terminal.say(str(written.page))
 
 
 app = App(

@@ -12,19 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import option_groups
-from scenewright.cli.console import (
-    Exit,
-    console,
-    fail,
-    fields_of,
-    print_heading,
-    print_result_as,
-    print_table,
-    run_async,
-    say,
-)
 from scenewright.cli.costs import cost_data, count_range, day_notes, print_costs
 from scenewright.evals.reporting.words import dollars
 
@@ -59,7 +49,7 @@ def plan(
     machine_usd: options.OptionalAmount = None,
     disk: options.OptionalAmount = None,
     as_json: options.Json = False,
-) -> Exit:
+) -> terminal.Exit:
     """Estimate what an evaluation will take: pictures, calls, tokens, dollars.
 
     With measured figures also time, machines, disk and the bottleneck: figures of a pilot of a few
@@ -101,27 +91,28 @@ def plan(
     if config is not None and chosen <= {"config", "out", "as_json"}:
         # No option needs measured figures.
         asked, folder = load_evaluation(config, out)
-        counted = run_async(estimate(asked, folder, root=config.parent))
-        print_result_as(
-            as_json, estimate_data(counted), print_estimate, counted, asked, folder, console()
-        )
-        return Exit.OK
+        counted = terminal.run_async(estimate(asked, folder, root=config.parent))
+        terminal.print_if_json(estimate_data(counted))
+        print_estimate(counted, asked, folder, terminal.console())
+        return terminal.Exit.OK
     counts = options.whole_numbers("--workers", workers, 1, "1,2,4,8")
     if (config is None) == (images is None):
-        raise fail("name a CONFIG, or --images N, not both")
+        raise terminal.fail("name a CONFIG, or --images N, not both")
     if sum(one is not None for one in (pilot, source, figures)) != 1:
-        raise fail("choose the source of the figures: --pilot N, --from FOLDER, --figures FILE")
+        raise terminal.fail(
+            "choose the source of the figures: --pilot N, --from FOLDER, --figures FILE"
+        )
     if pilot is not None and config is None:
-        raise fail("a pilot runs items of a CONFIG: name one, or --figures FILE")
+        raise terminal.fail("a pilot runs items of a CONFIG: name one, or --figures FILE")
     if deadline is not None and not deadline > 0:
-        raise fail("--deadline is a number of hours above 0")
+        raise terminal.fail("--deadline is a number of hours above 0")
     settings = load_settings()
     setting = None if config is None else load_config(config)
     root = None if config is None else config.parent
     if setting is None:
         study = Workload((images or 0) * backends, at_work or 8)
     else:
-        counted = run_async(estimate(setting, root=root))
+        counted = terminal.run_async(estimate(setting, root=root))
         study = Workload(counted.items * counted.arms, at_work or setting.concurrency)
     if figures is not None:
         measured = load_figures(figures)
@@ -130,7 +121,7 @@ def plan(
     else:
         assert setting is not None
         assert pilot is not None
-        measured = run_async(run_pilot(setting, pilot, root=root))
+        measured = terminal.run_async(run_pilot(setting, pilot, root=root))
     if save is not None:
         save_figures(measured, save)
     if rounds is not None or judges is not None:
@@ -138,9 +129,10 @@ def plan(
     space = disk * GIB if disk is not None else float(shutil.disk_usage(".").free)
     sized = Plan(study, measured, settings, space)
     data = plan_data(sized, sorted(set(counts)), deadline, machine_usd)
-    print_result_as(as_json, data, print_plan, sized, data)
+    terminal.print_if_json(data)
+    print_plan(sized, data)
     late = data["deadline"] is not None and data["deadline"]["workers"] is None
-    return Exit.MISSING if late or sized.fits is False else Exit.OK
+    return terminal.Exit.MISSING if late or sized.fits is False else terminal.Exit.OK
 
 
 def load_evaluation(config: Path, out: Path | None) -> tuple[EvalConfig, Path]:
@@ -153,7 +145,7 @@ def load_evaluation(config: Path, out: Path | None) -> tuple[EvalConfig, Path]:
 
 def estimate_data(found: Estimate) -> dict[str, Any]:
     """Return an estimate as JSON data."""
-    return fields_of(
+    return terminal.fields_of(
         found,
         *("items", "done", "arms", "pictures", "facts", "looks", "left_out"),
         outside=[{**asdict(gap), "text": gap.text} for gap in found.outside],
@@ -169,7 +161,7 @@ def estimate_data(found: Estimate) -> dict[str, Any]:
 
 def print_estimate(found: Estimate, asked: EvalConfig, folder: Path, where: Console) -> None:
     """Print an estimate by model."""
-    print_heading(asked.name, asked.about, where)
+    terminal.print_heading(asked.name, asked.about, where)
     size = f"{found.items:,} items × {found.arms} arms"
     if found.done:
         size += f"; {found.done:,} items are done, the numbers below are for all"
@@ -180,9 +172,9 @@ def print_estimate(found: Estimate, asked: EvalConfig, folder: Path, where: Cons
         f"pictures  {count_range(*found.pictures)}",
         f"facts     about {found.facts:,} in the set; judged pictures {count_range(*found.looks)}",
     ):
-        say(line, "", where)
+        terminal.say(line, "", where)
     for gap in found.outside:
-        say(f"note: {gap.text}", "", where)
+        terminal.say(f"note: {gap.text}", "", where)
     print_costs(found.costs, found.rest, where)
 
 
@@ -215,25 +207,21 @@ def plan_data(
         size = None if count is None else size_data(plan, plan.size(count), machine_usd)
         last = {"hours": deadline, "workers": count, "limits": limits, "size": size}
     return {
-        **fields_of(plan.study, "cells", "at_work"),
+        **terminal.fields_of(plan.study, "cells", "at_work"),
         "pictures": round(plan.pictures),
         "figures": {"source": figures.source, "cells": figures.cells, "notes": [*figures.notes]},
         "seconds_a_cell": plan.course.alone,
-        "rounds": figures.rounds,
-        "void_share": figures.void_share,
+        **terminal.fields_of(figures, "rounds", "void_share"),
         "usd": plan.usd.model_dump(),
         "unpriced": [*plan.costs().unpriced],
         "day_limits": [asdict(limit) for limit in plan.costs().day_limits(plan.settings)],
         "bytes": plan.bytes.model_dump(),
-        "disk": plan.disk,
-        "fits": plan.fits,
+        **terminal.fields_of(plan, "disk", "fits"),
         "peak_mib": figures.peak_mib,
         "stages": [
             {
                 "stage": stage.name,
-                "kind": stage.kind,
-                "of": stage.of,
-                "shared": stage.shared,
+                **terminal.fields_of(stage, "kind", "of", "shared"),
                 "limit": plan.limit_of(stage),
                 "cells_per_hour": None if math.isinf(rate) else rate * 3600,
             }
@@ -251,8 +239,7 @@ def size_data(plan: Plan, size: Size, machine_usd: float | None) -> dict[str, An
     machines = size.workers * size.hours
     accelerators = machines if plan.figures.accelerator else 0.0
     return {
-        "workers": size.workers,
-        "hours": size.hours,
+        **terminal.fields_of(size, "workers", "hours"),
         "least_hours": size.least / 3600,
         "most_hours": size.most / 3600,
         "machine_hours": machines,
@@ -270,8 +257,8 @@ def print_plan(plan: Plan, data: dict[str, Any]) -> None:
     """Print a plan with its stages, numbers of machines and bottleneck."""
     figures, study = plan.figures, plan.study
     measured = f" ({figures.cells:,} pictures)" if figures.cells else ""
-    say(f"figures   {figures.source or 'a file'}{measured}")
-    say(
+    terminal.say(f"figures   {figures.source or 'a file'}{measured}")
+    terminal.say(
         f"study     {study.cells:,} pictures to keep, about {data['pictures']:,} drawn, "
         f"{figures.rounds:.2f} rounds each; {study.at_work} concurrent items on a machine"
     )
@@ -279,14 +266,14 @@ def print_plan(plan: Plan, data: dict[str, Any]) -> None:
     low, high = dollars(usd.low), dollars(usd.high)
     cost = dollars(usd.mean) + ("" if low == high else f" ({low}–{high})")
     paid = any(use.account for use in figures.models.values())
-    say(f"accounts  {cost if paid else 'none needed'}")
+    terminal.say(f"accounts  {cost if paid else 'none needed'}")
     there = "" if plan.disk is None else f"; there are {free:,.1f} GiB"
-    say(f"disk      {size.mean:,.2f} GiB ({size.low:,.2f}–{size.high:,.2f}){there}")
+    terminal.say(f"disk      {size.mean:,.2f} GiB ({size.low:,.2f}–{size.high:,.2f}){there}")
     if figures.void_share is not None:
-        say(f"void      {figures.void_share:.1%} of the facts need no question")
+        terminal.say(f"void      {figures.void_share:.1%} of the facts need no question")
     if figures.peak_mib is not None:
-        say(f"memory    {figures.peak_mib:,.0f} MiB at most in the pilot's process")
-    print_table(
+        terminal.say(f"memory    {figures.peak_mib:,.0f} MiB at most in the pilot's process")
+    terminal.print_table(
         ("stage", ">limit", ">pictures an hour"),
         [
             (row["stage"], "" if row["limit"] is None else f"{row['limit']:,}",
@@ -296,7 +283,7 @@ def print_plan(plan: Plan, data: dict[str, Any]) -> None:
     )  # fmt: skip
     priced = data["sweep"][0]["machine_usd"] is not None
     heads = ["machines", ">time", ">from", ">to", ">machine hours", ">GPU hours"]
-    print_table(
+    terminal.print_table(
         [*heads, *([">dollars of machines"] if priced else []), "bottleneck"],
         [
             (f"{one['workers']:,}",
@@ -306,9 +293,9 @@ def print_plan(plan: Plan, data: dict[str, Any]) -> None:
             for one in data["sweep"]
         ],
     )  # fmt: skip
-    say(sentence(data["sweep"][0]), "bold")
+    terminal.say(sentence(data["sweep"][0]), "bold")
     if data["deadline"] is not None:
-        say(deadline_sentence(data["deadline"]), "bold")
+        terminal.say(deadline_sentence(data["deadline"]), "bold")
     costs = plan.costs()
     notes = [*figures.notes]
     notes += [
@@ -322,7 +309,7 @@ def print_plan(plan: Plan, data: dict[str, Any]) -> None:
             "pictures; take a larger one, or put keep_runs = false into the configuration"
         )
     for text in notes:
-        say(f"note: {text}")
+        terminal.say(f"note: {text}")
 
 
 def sentence(size: dict[str, Any]) -> str:

@@ -7,19 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import (
-    Exit,
-    console,
-    fields_of,
-    print_heading,
-    print_json,
-    print_result_as,
-    print_table,
-    run_async,
-    say,
-)
 from scenewright.cli.costs import agree, cost_data, print_costs
 from scenewright.cli.progress import show_eval_progress
 from scenewright.config import OnModelChange
@@ -47,7 +37,7 @@ def run(
     dry: options.Plan = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
-) -> Exit:
+) -> terminal.Exit:
     """Run the evaluation that CONFIG describes, or continue it.
 
     Every unified model (an image backend with a judge or chat model that understands, or a class
@@ -91,56 +81,45 @@ def run(
         asked = asked.model_copy(update={"dataset": spec})
     settings = load_settings()
     items = _ReadOnce(xtc_dataset(asked, folder, config.parent))
-    plan = run_async(plan_xtc(asked, settings, config.parent, folder, items))
-    if as_json and dry:
-        print_json(
-            fields_of(
-                plan,
-                *("items", "questions", "unasked", "models", "pictures", "left_out", "outside"),
-                usd=plan.costs.usd,
-                lines=[
-                    {"model": n.who, "does": n.what, "times": n.times, **cost_data(n.most)}
-                    for n in plan.costs.lines
-                ],
-            )
-        )
-        return Exit.OK
+    plan = terminal.run_async(plan_xtc(asked, settings, config.parent, folder, items))
+    if dry:
+        lines = [
+            {"model": n.who, "does": n.what, "times": n.times, **cost_data(n.most)}
+            for n in plan.costs.lines
+        ]
+        names = ("items", "questions", "unasked", "models", "pictures", "left_out", "outside")
+        terminal.print_if_json(terminal.fields_of(plan, *names, usd=plan.costs.usd, lines=lines))
     if dry or not quiet:
-        where = console(stderr=not dry)
-        print_heading(asked.name, asked.about, where)
+        where = terminal.console(stderr=not dry)
+        terminal.print_heading(asked.name, asked.about, where)
         size = f"{plan.items:,} scenes × {plan.models} models × {len(asked.seeds)} seeds"
-        say(f"folder     {folder}", "", where)
-        say(f"set        {asked.dataset.name}: {size}", "", where)
+        terminal.say(f"folder     {folder}", "", where)
+        terminal.say(f"set        {asked.dataset.name}: {size}", "", where)
         for reason, n in plan.left_out.items():
-            say(f"           left out: {n:,} ({reason})", "", where)
-        say(f"questions  {plan.questions:,}; {plan.unasked:,} facts have no question", "", where)
+            terminal.say(f"           left out: {n:,} ({reason})", "", where)
+        terminal.say(
+            f"questions  {plan.questions:,}; {plan.unasked:,} facts have no question", "", where
+        )
         for reason, n in plan.outside.items():
-            say(f"           will be unscored: {n:,} ({reason})", "yellow", where)
-        say(f"pictures   {plan.pictures:,} to draw and read", "", where)
+            terminal.say(f"           will be unscored: {n:,} ({reason})", "yellow", where)
+        terminal.say(f"pictures   {plan.pictures:,} to draw and read", "", where)
         print_costs(plan.costs, None, where)
     if dry:
-        return Exit.OK
+        return terminal.Exit.OK
     agree(plan.costs.usd, asked.limit_usd, yes, "raise limit_usd", plan.costs.unpriced)
     with show_eval_progress(len(items.found), quiet) as show:
-        results = run_async(
+        results = terminal.run_async(
             run_xtc(
-                asked,
-                folder,
-                settings=settings,
-                root=config.parent,
-                retry=retry,
-                dataset=items,
+                asked, folder, settings=settings, root=config.parent, retry=retry, dataset=items,
                 on_progress=show,
             )
-        )
+        )  # fmt: skip
     scores = results.scores()
-    print_result_as(as_json, results_data(results, scores), print_results, results, scores)
+    terminal.print_if_json(results_data(results, scores))
+    print_results(results, scores)
     overall = [found.overall for found in scores.values()]
-    return (
-        Exit.MISSING
-        if any(one.unscored_generation or one.unscored_understanding for one in overall)
-        else Exit.OK
-    )
+    lost = any(one.unscored_generation or one.unscored_understanding for one in overall)
+    return terminal.Exit.MISSING if lost else terminal.Exit.OK
 
 
 @app.command()
@@ -169,9 +148,8 @@ def report(
     folder = Path("evals") / load_xtc_config(place).name if place.suffix == ".toml" else place
     results = XtcResults(folder)
     page = write_report(results, out, paper=paper, most=facts)
-    print_result_as(
-        as_json, {"page": str(page), **results_data(results, results.scores())}, say, str(page)
-    )
+    terminal.print_if_json({"page": page, **results_data(results, results.scores())})
+    terminal.say(str(page))
 
 
 class _ReadOnce:
@@ -193,19 +171,16 @@ def results_data(results: XtcResults, scores: dict[str, XtcScores]) -> dict[str,
     from scenewright.evals.studies.xtc.report import answer_of
 
     told: dict[str, Any] = {"totals": {}, "left_out": {}, "model_changes": []}
-    return {
-        "folder": results.folder,
-        "answer": answer_of(results, scores),
-        "models": scores,
-        **{name: results.manifest.get(name, empty) for name, empty in told.items()},
-    }
+    told = {name: results.manifest.get(name, empty) for name, empty in told.items()}
+    answer = answer_of(results, scores)
+    return {"folder": results.folder, "answer": answer, "models": scores, **told}
 
 
 def print_results(results: XtcResults, scores: dict[str, XtcScores]) -> None:
     """Print the scores by model, then what is unscored or changed."""
     from scenewright.evals.studies.xtc.report import answer_of
 
-    say(answer_of(results, scores).sentence, "bold")
+    terminal.say(answer_of(results, scores).sentence, "bold")
     rows = []
     for model, found in scores.items():
         whole = found.overall
@@ -214,18 +189,20 @@ def print_results(results: XtcResults, scores: dict[str, XtcScores]) -> None:
         dropped = "" if found.prompts is None else found.prompts.text
         rows.append((model, *(e.text(2) for e in figures), nodes, f"{whole.both:,}", dropped))
     heads = ("model", ">G", ">U", ">CCTA", ">AW-CCTA", ">nodes", ">facts", ">dropped")
-    print_table(heads, rows)
+    terminal.print_table(heads, rows)
     if any(found.prompts is not None and found.prompts.tokens for found in scores.values()):
-        say("dropped: facts (tokens) of prompts that the image model did not read to the end")
+        terminal.say(
+            "dropped: facts (tokens) of prompts that the image model did not read to the end"
+        )
     for model, found in scores.items():
         for reason, count in found.reasons.items():
-            say(f"{model}: {count} facts unscored: {reason}", "yellow")
+            terminal.say(f"{model}: {count} facts unscored: {reason}", "yellow")
     if retryable := sum(found.retryable for found in scores.values()):
-        say(f"--retry tries {retryable:,} of them again")
+        terminal.say(f"--retry tries {retryable:,} of them again")
     elif any(found.reasons for found in scores.values()):
-        say("no other try could score them: a model has no words for them")
+        terminal.say("no other try could score them: a model has no words for them")
     for reason, count in results.manifest.get("left_out", {}).items():
-        say(f"left out: {count} ({reason})")
+        terminal.say(f"left out: {count} ({reason})")
     for change in results.manifest.get("model_changes", []):
-        say(change, "yellow")
-    say(f"results in {results.folder}; `scenewright eval xtc report {results.folder}`")
+        terminal.say(change, "yellow")
+    terminal.say(f"results in {results.folder}; `scenewright eval xtc report {results.folder}`")

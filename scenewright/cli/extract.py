@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
-from scenewright.cli.console import (
-    Exit,
-    check_writable,
-    fail,
-    note,
-    print_table,
-    run_async,
-    say,
-    write_file,
-)
 from scenewright.cli.progress import each_picture
 
 if TYPE_CHECKING:
@@ -40,9 +31,9 @@ def extract(
     out: options.OptionalOut = None,
     to: str | None = None,
     show: Path | None = None,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    as_json: options.Json = False,
     quiet: options.Quiet = False,
-) -> Exit:
+) -> terminal.Exit:
     """Read pictures as scene graphs: objects with places, attributes, relations.
 
     By default in two stages: a detector finds objects, then their attributes are read, relations
@@ -82,14 +73,14 @@ def extract(
 
     names = options.label_names(labels)
     if to is not None and out is None:
-        raise fail("--to is the format of --out: add --out FILE")
+        raise terminal.fail("--to is the format of --out: add --out FILE")
     if to is not None and to not in FORMATS:
         raise FormatError(f"unknown format {to!r}: use one of {', '.join(FORMATS)}")
     pictures = {path: load_image(path) for path in images}
     if out is not None:
-        check_writable(out)
+        terminal.check_writable(out)
     if show is not None:
-        check_writable(show, "folder" if len(images) > 1 else ".png or .jpg file")
+        terminal.check_writable(show, "folder" if len(images) > 1 else ".png or .jpg file")
     made = extractor_of(extractor, detector=detector, labels=names or None)
 
     async def read_pictures() -> tuple[list[Read], int]:
@@ -102,34 +93,36 @@ def extract(
         finally:
             await made.aclose()
 
-    read, failed = run_async(read_pictures())
+    read, failed = terminal.run_async(read_pictures())
     if as_json:
         sys.stdout.write("".join(f"{_line(path, found, True)}\n" for path, _, found in read))
         sys.stdout.flush()
-    else:
-        for at, (path, _, found) in enumerate(read):
-            if len(images) > 1:
-                say(f"{chr(10) if at else ''}{path}", "bold underline")
-            print_extraction(found)
+    for at, (path, _, found) in enumerate(read):
+        if len(images) > 1:
+            terminal.say(f"{chr(10) if at else ''}{path}", "bold underline")
+        print_extraction(found)
     if out is not None and read:
         if to is None and (len(read) > 1 or out.suffix == ".jsonl"):
             text = "".join(f"{_line(path, found, False)}\n" for path, _, found in read)
         else:
             seen = [found.scene for _, _, found in read if found.scene]
             if not seen:
-                raise fail("no objects were found in the pictures: no file is written", Exit.FAILED)
+                raise terminal.fail(
+                    "no objects were found in the pictures: no file is written",
+                    terminal.Exit.FAILED,
+                )
             for path, _, found in read:
                 for unread in found.unread:
-                    note(f"note: {out} lacks what is unknown of {path}: {unread}")
+                    terminal.note(f"note: {out} lacks what is unknown of {path}: {unread}")
                 if not found.scene:
-                    note(f"note: {path} is left out of {out}: nothing was seen in it")
+                    terminal.note(f"note: {path} is left out of {out}: nothing was seen in it")
             text = dump_scenes(seen, to or "json")
-        write_file(out, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
+        terminal.write_file(out, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
     for path, picture, found in read if show is not None else ():
         assert show is not None
         place = show / f"{path.stem}.png" if len(images) > 1 else show
-        write_file(place, draw_extraction(picture, found).save, ".png or .jpg file")
-    return Exit.FAILED if failed else Exit.OK
+        terminal.write_file(place, draw_extraction(picture, found).save, ".png or .jpg file")
+    return terminal.Exit.FAILED if failed else terminal.Exit.OK
 
 
 def _line(path: Path, found: Extraction, ascii_only: bool) -> str:
@@ -138,17 +131,13 @@ def _line(path: Path, found: Extraction, ascii_only: bool) -> str:
         "image": path.name,
         "scene": found.scene.model_dump(mode="json"),
         "things": {
-            id_: {
-                "name": one.name,
-                "box": [round(value, 2) for value in one.box],
-                "score": round(one.score, 4),
-            }
+            id_: terminal.fields_of(
+                one, "name", box=[round(v, 2) for v in one.box], score=round(one.score, 4)
+            )
             for id_, one in found.things.items()
         },
         "confidence": {fact: round(value, 4) for fact, value in found.confidence.items()},
-        "dropped": [
-            {"what": one.what, "stage": one.stage, "reason": one.reason} for one in found.dropped
-        ],
+        "dropped": [terminal.fields_of(one, "what", "stage", "reason") for one in found.dropped],
         "unread": [asdict(one) for one in found.unread],
     }
     return json.dumps(record, ensure_ascii=ascii_only, allow_nan=False)
@@ -165,7 +154,7 @@ def print_extraction(found: Extraction) -> None:
 
     scene = found.scene
     if not scene:
-        say("nothing was seen")
+        terminal.say("nothing was seen")
     rows = []
     for item in scene.objects:
         thing = found.things.get(item.id)
@@ -181,19 +170,19 @@ def print_extraction(found: Extraction) -> None:
         (", ".join(one.words) or one.part, " and ".join(one.objects), one.reason)
         for one in found.unread
     ]
-    print_table(("object", "box", "confidence", "attributes"), rows)
+    terminal.print_table(("object", "box", "confidence", "attributes"), rows)
     for heads, lines, wraps in (
         (("relation", "confidence"), relations, False),
         (("left out", "stage", "reason"), dropped, True),
         (("unknown", "of", "reason"), unread, True),
     ):
         if lines:
-            say("")
-        print_table(heads, lines, wraps=wraps)
+            terminal.say("")
+        terminal.print_table(heads, lines, wraps=wraps)
     counts = (
         words.count(len(scene.objects), "object"),
         words.count(sum(len(item.attributes) for item in scene.objects), "attribute"),
         words.count(len(scene.relations), "relation"),
     )
     unknown = f"; {len(found.unread)} unknown" if found.unread else ""
-    say(f"\n{', '.join(counts)}; {len(found.dropped)} left out{unknown}")
+    terminal.say(f"\n{', '.join(counts)}; {len(found.dropped)} left out{unknown}")

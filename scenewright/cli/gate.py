@@ -6,25 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import ValidationError
 from rich.text import Text
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import resumable
-from scenewright.cli.console import (
-    Exit,
-    fail,
-    note,
-    print_json,
-    print_table,
-    run_and_free,
-    run_async,
-    say,
-    split_list,
-)
 from scenewright.cli.costs import agree
 from scenewright.cli.progress import show_progress
-from scenewright.core.validation import first_problem
 from scenewright.evals.reporting.words import count, dollars, score, signed
 
 if TYPE_CHECKING:
@@ -56,7 +44,7 @@ def gate(
     retry: options.Retry = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
-) -> Exit:
+) -> terminal.Exit:
     """Test whether CANDIDATE is worse than BASELINE, with as few pictures as it takes.
 
     Both draw the same scenes with the same seeds, in random order, a batch at a time, and the same
@@ -113,22 +101,20 @@ def gate(
     from scenewright.evals.gate.running import RESULT, expected_cost, plan_gate, run_gate
     from scenewright.evals.gate.subjects import change_of, evaluation_of, subject_of
 
-    try:
-        chosen = GateOptions.model_validate(
-            {name: context.params[name] for name in GateOptions.model_fields}
-        )
-    except ValidationError as error:
-        raise fail(f"--{first_problem(error)}") from error
+    values = {name: context.params[name] for name in GateOptions.model_fields}
+    chosen = options.validated(GateOptions, values, "--")
     title = "".join(c if c.isalnum() or c in "._-" else "-" for c in candidate)
     folder = out or Path("gates") / (title.strip(".-") or "gate")
     if labels is not None:
         if change or config or data or judges:
-            raise fail("--labels compares judges: leave out --set, --config, --data and --judges")
+            raise terminal.fail(
+                "--labels compares judges: leave out --set, --config, --data and --judges"
+            )
         of_judges = plan_judge_gate(baseline, candidate, labels, chosen, folder)
         # What it costs is known as it goes on; a price that nobody knows is told first.
         agree(None, limit_usd, yes, "raise --limit-usd", (baseline, candidate))
         with show_progress("comparing", quiet) as show:
-            found = run_and_free(
+            found = terminal.run_and_free(
                 run_judge_gate(
                     of_judges, batch=batch, limit_usd=None if yes else limit_usd, show=show
                 )
@@ -136,52 +122,54 @@ def gate(
     else:
         planned = plan_gate(
             subject_of(baseline),
-            subject_of(candidate, dict(change_of(each) for each in change or ())),
-            chosen,
-            folder,
-            config=evaluation_of(config, data, split_list(judges), panel),
-            root=config.parent if config is not None else None,
-            force=force,
-        )
+            subject_of(candidate, dict(change_of(each) for each in change or ())), chosen, folder,
+            config=evaluation_of(config, data, terminal.split_list(judges), panel),
+            root=config.parent if config is not None else None, force=force,
+        )  # fmt: skip
         if planned.configs:
-            usd, unpriced = run_async(expected_cost(planned, retry))
+            usd, unpriced = terminal.run_async(expected_cost(planned, retry))
             agree(usd, limit_usd, yes, "lower --limit, or raise --limit-usd", unpriced)
         with show_progress("comparing", quiet) as show:
-            found = run_async(run_gate(planned, batch=batch, retry=retry, show=show))
+            found = terminal.run_async(run_gate(planned, batch=batch, retry=retry, show=show))
     page = folder / REPORT / "index.html"
-    if as_json:
-        print_json({**found.model_dump(mode="json"), "passed": found.passed, "page": str(page)})
-    else:
+    terminal.print_if_json({**found.model_dump(mode="json"), "passed": found.passed, "page": page})
+    if not as_json:
         print_result(found, f"{page}; {folder / RESULT}")
     return _EXITS[found.verdict]
 
 
-_EXITS = {"not worse": Exit.OK, "worse": Exit.MISSING, "undecided": Exit.UNJUDGED}
+_EXITS = {
+    "not worse": terminal.Exit.OK,
+    "worse": terminal.Exit.MISSING,
+    "undecided": terminal.Exit.UNJUDGED,
+}
 _STYLES = {"not worse": "bold green", "worse": "bold red", "undecided": "bold yellow"}
 
 
 def print_result(found: GateResult, files: str) -> None:
     """Print the verdict with its reason, warnings and figures, and the written ``files``."""
     style = _STYLES[found.verdict]
-    say(Text.assemble((found.verdict, style), f"  {found.candidate} against {found.baseline}"))
-    say(found.reason)
+    terminal.say(
+        Text.assemble((found.verdict, style), f"  {found.candidate} against {found.baseline}")
+    )
+    terminal.say(found.reason)
     for warning in found.warnings:
-        note(f"measured differently: {warning}", "yellow")
+        terminal.note(f"measured differently: {warning}", "yellow")
     for why, n in found.left_out.items():
-        note(f"{n:,} left out: {why}", "yellow")
+        terminal.note(f"{n:,} left out: {why}", "yellow")
     noun = "picture" if found.of_judges else "scene"
     if found.scenes:
         by = f" by {found.panel}" if found.panel else ""
         change = f"{score(found.before)} → {score(found.after)} ({signed(found.difference)}"
         ends = "" if found.low is None else f", 95% {signed(found.low)} to {signed(found.high)}"
-        say(f"{found.metric}{by}: {change}{ends}) over {count(found.scenes, noun)}")
+        terminal.say(f"{found.metric}{by}: {change}{ends}) over {count(found.scenes, noun)}")
     names = ("lost", "gained", "kept", "absent", "unscored")
     rows = [(kind, *(str(getattr(n, name)) for name in names)) for kind, n in found.kinds.items()]
-    print_table(("facts", *(f">{name}" for name in names)), rows)
+    terminal.print_table(("facts", *(f">{name}" for name in names)), rows)
     for text in found.notes:
-        note(f"note: {text}", "yellow")
+        terminal.note(f"note: {text}", "yellow")
     if found.pictures:
-        say(f"{count(found.pictures, 'picture')} drawn, {dollars(found.usd)}", "dim")
+        terminal.say(f"{count(found.pictures, 'picture')} drawn, {dollars(found.usd)}", "dim")
     if found.fixed_size is not None:
-        say(f"a test of fixed size needs {count(found.fixed_size, noun)} for this", "dim")
-    say(files)
+        terminal.say(f"a test of fixed size needs {count(found.fixed_size, noun)} for this", "dim")
+    terminal.say(files)

@@ -17,8 +17,7 @@ _SCENE = '"red ball on table; dog left of table"'
 
 
 def init(
-    profile: Annotated[str | None, typer.Option("--profile", "-p")] = None,
-    force: bool = False,
+    profile: Annotated[str | None, typer.Option("--profile", "-p")] = None, force: bool = False
 ) -> None:
     """Write a commented scenewright.toml into this folder, and show the steps to a first picture.
 
@@ -29,20 +28,15 @@ def init(
         profile: The profile to begin with; asked for where it is left out.
         force: Replace a scenewright.toml that is there.
     """
+    from scenewright.config import settings as known
     from scenewright.config.profiles import BUILT_IN, LOCAL_BACKEND
-    from scenewright.config.settings import (
-        SETTINGS_FILE,
-        find_profile,
-        load_profiles,
-        load_settings,
-    )
     from scenewright.runs.readiness import cuda_memory, memory_needed, memory_of_machine
 
-    place = Path(SETTINGS_FILE)
+    place = Path(known.SETTINGS_FILE)
     if place.exists() and not force:
         raise fail(f"{place} is here already: edit it, or replace it with --force")
     # What is to be replaced may be wrong.
-    profiles = load_profiles() if not place.exists() else dict(BUILT_IN)
+    profiles = known.load_profiles() if not place.exists() else dict(BUILT_IN)
     if profile is None:
         if not sys.stdin.isatty():
             here = [name for name, one in profiles.items() if one.backend.kind == LOCAL_BACKEND]
@@ -57,7 +51,7 @@ def init(
             needed = memory_needed(one, main, cuda_memory())
             needs = "nothing" if name.startswith("miniature") else "see `scenewright doctor`"
             if one.backend.kind != LOCAL_BACKEND:
-                account = load_settings().account(one.backend.kind)
+                account = known.load_settings().account(one.backend.kind)
                 needs = f"a key ({'set' if account.key() else account.key_variables[0]})"
             elif needed is not None:
                 more = "" if needed["fits"] != "no" else ", more than here"
@@ -65,7 +59,7 @@ def init(
             rows.append((name, needs, one.about))
         print_table(("profile", "needs", "what it is"), rows, wraps=True)
         profile = typer.prompt("profile", default="miniature", err=True)
-    chosen = profiles.get(profile) or find_profile(profile)
+    chosen = profiles.get(profile) or known.find_profile(profile)
     try:
         place.write_text(settings_text(chosen), encoding="utf-8")
     except OSError as error:
@@ -99,27 +93,20 @@ def steps(profile: Profile) -> list[str]:
     from scenewright.config.settings import load_settings
     from scenewright.providers.hub.cache import survey
     from scenewright.providers.hub.needs import needs_of
-    from scenewright.runs.readiness import (
-        accounts_of,
-        cuda_memory,
-        memory_needed,
-        memory_of_machine,
-    )
+    from scenewright.runs import readiness
 
     found: list[str] = []
-    for name, account in accounts_of(profile, load_settings()).items():
+    for name, account in readiness.accounts_of(profile, load_settings()).items():
         if not account["key"]:
             found.append(f"scenewright keys set {name}")
     absent = [shown for need in needs_of(profile) if not (shown := survey(need)).complete]
     if absent:
         sizes = [shown.need.known_bytes() for shown in absent]
         known = [size for size in sizes if size is not None]
-        sizes_text = (
-            f"about {sum(known) / 1e9:.0f} GB" if len(known) == len(sizes) else "sizes: --dry-run"
-        )
-        found.append(f"scenewright models pull {profile.name}      # {sizes_text}")
-    main = memory_of_machine() or 0
-    needed = memory_needed(profile, main, cuda_memory())
+        told = f"about {sum(known) / 1e9:.0f} GB" if known == sizes else "sizes: --dry-run"
+        found.append(f"scenewright models pull {profile.name}      # {told}")
+    main = readiness.memory_of_machine() or 0
+    needed = readiness.memory_needed(profile, main, readiness.cuda_memory())
     if needed is not None and needed["fits"] == "no":
         note(
             f"warning: drawing needs about {needed['bytes'] / 1e9:.0f} GB of memory, this machine "

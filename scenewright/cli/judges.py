@@ -16,25 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
 from rich.text import Text
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import (
-    Exit,
-    describe,
-    fail,
-    note,
-    print_json,
-    print_table,
-    run_and_free,
-    say,
-    split_list,
-)
 from scenewright.cli.options import answers_file, judges_or_profile
 from scenewright.cli.progress import show_progress
-from scenewright.core.validation import first_problem
 from scenewright.evals.reporting.words import score as number
 
 if TYPE_CHECKING:
@@ -65,7 +53,7 @@ def report(
     cascade_first: str | None = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
-) -> Exit:
+) -> terminal.Exit:
     """Make a report card for each judge.
 
     It has rates of yes and of right answers, false premises, consistency under other orders of the
@@ -106,39 +94,35 @@ def report(
     task = read_task(
         judges, profile, labels, scenes or (6 if quick else 20), seed, answers_file(store, out)
     )
-    first = split_list(cascade_first)
+    first = terminal.split_list(cascade_first)
     if first and (set(first) - set(task.judges) or set(first) >= set(task.judges)):
-        raise fail(f"--cascade-first names some of the judges ({', '.join(task.judges)}), not all")
+        raise terminal.fail(
+            f"--cascade-first names some of the judges ({', '.join(task.judges)}), not all"
+        )
     judge_runs, ids = ask_judges(task, PLAIN if plain else variants, quiet)
     spec = CascadeSpec(first=tuple(ids[name] for name in first)) if first else None
     made = Grading(task.facts, seed).report(judge_runs, task.about, spec)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        text = made.model_dump_json(indent=2) + "\n"
-        (out / "report.json").write_text(text, encoding="utf-8")
+        (out / "report.json").write_text(made.model_dump_json(indent=2) + "\n", encoding="utf-8")
         (out / "report.md").write_text(judge_card.markdown(made), encoding="utf-8")
-    if as_json:
-        print_json(made)
-    else:
-        if made.answer is not None:
-            say(made.answer.sentence, "bold")
-        say(judge_card.summary(made))
-        say("Below a figure: its 95 % interval, by bootstrap over pictures.", "dim")
-        for section in judge_card.sections(made):
-            say("")
-            say(section.title, "bold")
-            if section.remark:
-                say(section.remark, "dim")
-            print_table(
-                section.heads,
-                [[c if isinstance(c, str) else _figure_text(c) for c in r] for r in section.rows],
-                # Reasons may be long; figures never are.
-                wraps=len(section.heads) <= 2,
-            )
-        if out is not None:
-            say(f"\nreport   {out / 'report.md'}")
+    terminal.print_if_json(made)
+    if made.answer is not None:
+        terminal.say(made.answer.sentence, "bold")
+    terminal.say(judge_card.summary(made))
+    terminal.say("Below a figure: its 95 % interval, by bootstrap over pictures.", "dim")
+    for section in judge_card.sections(made):
+        terminal.say("")
+        terminal.say(section.title, "bold")
+        if section.remark:
+            terminal.say(section.remark, "dim")
+        rows = [[c if isinstance(c, str) else _figure_text(c) for c in r] for r in section.rows]
+        # Reasons may be long; figures never are.
+        terminal.print_table(section.heads, rows, wraps=len(section.heads) <= 2)
+    if out is not None:
+        terminal.say(f"\nreport   {out / 'report.md'}")
     answered = any(card.quality.n for card in made.cards)
-    return Exit.OK if answered else Exit.UNJUDGED
+    return terminal.Exit.OK if answered else terminal.Exit.UNJUDGED
 
 
 @app.command()
@@ -156,7 +140,7 @@ def calibrate(
     confidence: float = 0.95,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
-) -> Exit:
+) -> terminal.Exit:
     """Measure error rates and temperatures of judges, for a profile to use.
 
     Writes the file that a profile names as `calibration`: with it the aggregations `calibrated`
@@ -192,7 +176,7 @@ def calibrate(
     from scenewright.evals.judge_reports.labelled_facts import ABSENT
 
     if out.is_dir() or not out.absolute().parent.is_dir():
-        raise fail(f"{out} cannot be written: name a file in a folder")
+        raise terminal.fail(f"{out} cannot be written: name a file in a folder")
     task = read_task(
         judges, profile, labels, scenes, seed, answers_file(store),
         keep=lambda f: f.group != ABSENT or f.fact.kind == "object",
@@ -200,14 +184,12 @@ def calibrate(
     cascades: list[CascadeSpec] = []
     if task.profile is not None and (own := task.profile.cascade) is not None:
         cascades += [own] if own.risk is not None else []
-    first = split_list(cascade_first)
+    first = terminal.split_list(cascade_first)
     if set(first) - set(task.judges):
-        raise fail(f"--cascade-first names some of the judges ({', '.join(task.judges)})")
+        raise terminal.fail(f"--cascade-first names some of the judges ({', '.join(task.judges)})")
     if first:
-        try:
-            cascades.append(CascadeSpec(first=first, risk=risk, confidence=confidence))
-        except ValidationError as error:
-            raise fail(f"--{first_problem(error)}") from error
+        values = {"first": first, "risk": risk, "confidence": confidence}
+        cascades.append(options.validated(CascadeSpec, values, "--"))
     judge_runs, ids = ask_judges(task, PLAIN, quiet)
     panels = panel = None
     if task.profile is not None:
@@ -230,13 +212,11 @@ def calibrate(
         ],
     )
     made.save(out)
-    if as_json:
-        print_json(made)
-    else:
-        _print_calibration(made)
-        say(f"\nwritten  {out}")
-        say(f'use it   calibration = "{out}" in a profile')
-    return Exit.OK
+    terminal.print_if_json(made)
+    _print_calibration(made)
+    terminal.say(f"\nwritten  {out}")
+    terminal.say(f'use it   calibration = "{out}" in a profile')
+    return terminal.Exit.OK
 
 
 @app.command("list")
@@ -244,7 +224,7 @@ def list_judges(
     specs: Annotated[list[str] | None, typer.Argument()] = None,
     judges: options.Judges = None,
     as_json: options.Json = False,
-) -> Exit:
+) -> terminal.Exit:
     """List judges and their abilities.
 
     Without arguments all judges that can be named; of those named, whether they can be used here
@@ -261,17 +241,16 @@ def list_judges(
     Args:
         specs ([JUDGE]…): Judges to look at.
     """
-    named = split_list([*(specs or ()), *(judges or ())])
+    named = terminal.split_list([*(specs or ()), *(judges or ())])
     rows: Sequence[dict[str, Any]] = describe_judges(named) if named else known_judges()
-    if as_json:
-        print_json({"judges": rows})
-    elif named:
+    terminal.print_if_json({"judges": rows})
+    if named:
         shown = [(r["judge"], r.get("problem", "yes"), r.get("caps", "")) for r in rows]
-        print_table(("judge", "can be used", "abilities"), shown, wraps=True)
+        terminal.print_table(("judge", "can be used", "abilities"), shown, wraps=True)
     else:
         shown = [(r["judge"], r["about"], r["note"]) for r in rows]
-        print_table(("judge", "what it is", ""), shown, wraps=True)
-    return Exit.FAILED if any("problem" in row for row in rows) else Exit.OK
+        terminal.print_table(("judge", "what it is", ""), shown, wraps=True)
+    return terminal.Exit.FAILED if any("problem" in row for row in rows) else terminal.Exit.OK
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,17 +282,17 @@ def read_task(
     from scenewright.evals.judge_reports.labelled_facts import read_labels
 
     settings, chosen = judges_or_profile(judges, profile)
-    specs = split_list(judges)
+    specs = terminal.split_list(judges)
     if chosen is not None:
         settings = settings_with(chosen, settings) or settings
         specs = (*chosen.judges, *chosen.report_judges)
     twice = sorted({spec for spec in specs if specs.count(spec) > 1})
     if twice or not specs:
-        raise fail(f"name each judge once, not {', '.join(twice) or 'none'}")
+        raise terminal.fail(f"name each judge once, not {', '.join(twice) or 'none'}")
     known = embedded()
     for spec in specs:
         if spec.startswith(EMBEDDED) and spec not in known:
-            raise fail(f"unknown judge {spec!r}: use one of {', '.join(known)}")
+            raise terminal.fail(f"unknown judge {spec!r}: use one of {', '.join(known)}")
     if labels is not None:
         facts = read_labels(labels)
         about = f"labels of {labels.name}"
@@ -324,7 +303,7 @@ def read_task(
         about = f"painted scenes of the miniature world, seed {seed}"
     kept = tuple(fact for fact in facts if keep(fact))
     if not kept:
-        raise fail(
+        raise terminal.fail(
             "a run would ask none of the labelled facts: label objects, or facts about present ones"
         )
     store.parent.mkdir(parents=True, exist_ok=True)
@@ -345,7 +324,9 @@ def ask_judges(
         done = dict.fromkeys(totals, 0)
         if not quiet:
             total = sum(totals.values())
-            note(f"{total} questions to {len(made)} judges; answers are kept in {task.store}")
+            terminal.note(
+                f"{total} questions to {len(made)} judges; answers are kept in {task.store}"
+            )
         with (
             closing(AnswerStore(task.store)) as store,
             show_progress("asking", quiet, tenths=True) as show,
@@ -363,7 +344,7 @@ def ask_judges(
                 store=store, plan=variants, limit=task.settings.judge_timeout, heard=answered,
             )  # fmt: skip
 
-    judge_runs = run_and_free(ask())
+    judge_runs = terminal.run_and_free(ask())
     return judge_runs, dict(zip(task.judges, (i.judge_id for i in judge_runs), strict=True))
 
 
@@ -383,12 +364,7 @@ def embedded() -> list[str]:
 def known_judges() -> list[dict[str, str]]:
     """Return the embedded judges, the kinds, the accounts, and the judges that profiles name."""
     from scenewright.agents.judges.decisions.models import deciding, host_of
-    from scenewright.config.accounts import (
-        BUILT_IN_ACCOUNTS,
-        DECISION_ACCOUNTS,
-        DECISION_HOSTS,
-        OWN_HOSTS,
-    )
+    from scenewright.config import accounts
     from scenewright.config.settings import load_profiles, load_settings
 
     settings = load_settings()
@@ -398,7 +374,7 @@ def known_judges() -> list[dict[str, str]]:
         remark = ""
         if account is not None and account.key() is None:
             remark = f"set {' or '.join(account.key_variables)}"
-        elif account is not None and account.provider not in OWN_HOSTS:
+        elif account is not None and account.provider not in accounts.OWN_HOSTS:
             # Whether a server of one's own runs is not known without asking it.
             remark = "ready"
         rows.append({"judge": judge, "about": about, "note": remark})
@@ -419,14 +395,15 @@ def known_judges() -> list[dict[str, str]]:
     add("replay:FILE", "recorded answers, CSV or parquet; replay:FILE#JUDGE takes one of many")
     add("olip:MODEL", "trained heads for the realism of objects: a folder or owner/name")
     add("decision:local/MODEL", "a vision-language model or a decision model, as local:MODEL")
-    for name, account in {**BUILT_IN_ACCOUNTS, **settings.accounts}.items():
-        if account.provider not in DECISION_HOSTS:
+    for name, account in {**accounts.BUILT_IN_ACCOUNTS, **settings.accounts}.items():
+        if account.provider not in accounts.DECISION_HOSTS:
             add(f"{name}:MODEL", f"a model over the API of {account.provider}", account)
-    for name, account in {**BUILT_IN_ACCOUNTS, **DECISION_ACCOUNTS, **settings.accounts}.items():
+    hosts = {**accounts.BUILT_IN_ACCOUNTS, **accounts.DECISION_ACCOUNTS, **settings.accounts}
+    for name, account in hosts.items():
         maker = account.decisions_of
         if maker in deciding():
             about = f"a decision model over the API of {maker}"
-            if maker in DECISION_HOSTS:
+            if maker in accounts.DECISION_HOSTS:
                 host = host_of(maker, account.host_settings)
                 about = f"a decision model of {host.title} at {account.base_url or host.base_url}"
             add(f"decision:{name}/MODEL", about, account)
@@ -450,7 +427,7 @@ def describe_judges(specs: Sequence[str]) -> list[dict[str, Any]]:
                 judge = build_judge(spec, settings=settings)
                 fingerprint = judge.fingerprint
             except Exception as error:
-                rows.append({"judge": spec, "problem": describe(error)[0]})
+                rows.append({"judge": spec, "problem": terminal.describe(error)[0]})
                 continue
             caps = judge.caps
             classes = None if caps.vocabulary is None else caps.vocabulary.classes
@@ -469,7 +446,7 @@ def describe_judges(specs: Sequence[str]) -> list[dict[str, Any]]:
             rows.append({"judge": judge.id, "fingerprint": fingerprint, "caps": abilities})
         return rows
 
-    return run_and_free(look())
+    return terminal.run_and_free(look())
 
 
 def _figure_text(figure: Figure) -> Text:
@@ -480,7 +457,7 @@ def _figure_text(figure: Figure) -> Text:
 
 
 def _print_calibration(made: Calibration) -> None:
-    print_table(
+    terminal.print_table(
         ("judge", "facts", "true", "false", "sensitivity", "specificity", "T", "Brier", "ECE"),
         [
             *(
@@ -497,14 +474,14 @@ def _print_calibration(made: Calibration) -> None:
             ),
         ],
     )  # fmt: skip
-    say("T: temperature; Brier score and ECE without it, then with it.", "dim")
+    terminal.say("T: temperature; Brier score and ECE without it, then with it.", "dim")
     for cascade in made.cascades:
-        say(
+        terminal.say(
             f"\n{' + '.join(cascade.first)} first: settles {cascade.coverage:.0%} of "
             f"{cascade.facts} facts; wrong in at most {cascade.risk:g} of each row with "
             f"{cascade.confidence:.0%} confidence"
         )
-        print_table(
+        terminal.print_table(
             ("kinds", "accepted", "verdicts", "wrong", "at most", "surer than"),
             [
                 (", ".join(found.kinds), str(found.accepted), str(found.n), str(found.wrong),

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App
-from scenewright.cli.console import fail, fields_of, note, print_json, print_table, run_async, say
 from scenewright.cli.serve import DataOption
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ T = TypeVar("T")
 
 @app.command(rich_help_panel=SERVICE)
 def create(
+    context: typer.Context,
     tenant: str,
     label: str = "",
     scope: list[str] | None = None,
@@ -67,27 +68,15 @@ def create(
     unknown = sorted(set(scope or ()) - set(SCOPES))
     if unknown:
         names = ", ".join(map(repr, unknown))
-        raise fail(f"unknown scope {names}: use one of {', '.join(SCOPES)}")
+        raise terminal.fail(f"unknown scope {names}: use one of {', '.join(SCOPES)}")
     scopes = tuple(known for known in SCOPES if known in scope) if scope else USUAL
-    key, text = with_keys(
-        data,
-        database,
-        lambda keys: keys.create(
-            tenant,
-            label=label,
-            scopes=scopes,
-            requests_per_minute=requests_per_minute,
-            usd=usd,
-            images=images,
-            running=running,
-            days=days,
-        ),
-    )
+    given = {name: context.params[name] for name in ("label", "days", *_LIMITS)}
+    key, text = with_keys(data, database, lambda keys: keys.create(tenant, scopes=scopes, **given))
+    terminal.print_if_json({"key": text, **_row(key)})
     if as_json:
-        print_json({"key": text, **_row(key)})
         return
-    say(text)
-    note(
+    terminal.say(text)
+    terminal.note(
         f"The key of {key.tenant} ({', '.join(key.scopes)}). Keep it now: it is not shown "
         f"again. `scenewright keys revoke {key.id}` ends it."
     )
@@ -116,7 +105,7 @@ def listed(
         try:
             stored = stored_keys()
         except ValueError as error:
-            raise fail(str(error)) from None
+            raise terminal.fail(str(error)) from None
     providers = [
         {
             "account": ", ".join(accounts.get(variable, ())),
@@ -125,11 +114,8 @@ def listed(
             "from": place,
         }
         for variable in dict.fromkeys((*accounts, *stored))
-        for place, key in (
-            ("environment", os.environ.get(variable)),
-            (_STORED, stored.get(variable)),
-        )
-        if key
+        for place, keys in {"environment": os.environ, _STORED: stored}.items()
+        if (key := keys.get(variable))
     ]
 
     async def read_keys(keys: KeyStore) -> list[dict[str, Any]]:
@@ -139,26 +125,22 @@ def listed(
             rows.append({**_row(key), "spent_usd": usd, "spent_images": images})
         return rows
 
-    there = has_database(data, database)
-    rows = with_keys(data, database, read_keys) if there else []
+    rows = with_keys(data, database, read_keys) if has_database(data, database) else []
+    terminal.print_if_json({"providers": providers, "keys": rows})
     if as_json:
-        print_json({"providers": providers, "keys": rows})
         return
     if providers:
-        say("Keys of providers")
-        print_table(
-            ("account", "variable", "key", "from"),
-            [(row["account"], row["variable"], row["key"], row["from"]) for row in providers],
-        )
+        terminal.say("Keys of providers")
+        terminal.print_table(tuple(providers[0]), [tuple(row.values()) for row in providers])
         if any(row["from"] == _STORED for row in providers):
-            note(f"the stored ones are in {keys_file()}")
+            terminal.note(f"the stored ones are in {keys_file()}")
     elif tenant is None:
-        note("no key of a provider yet: store one with `scenewright keys set ACCOUNT`")
+        terminal.note("no key of a provider yet: store one with `scenewright keys set ACCOUNT`")
     if not rows:
-        note("no key of your service yet: make one with `scenewright keys create TENANT`")
+        terminal.note("no key of your service yet: make one with `scenewright keys create TENANT`")
         return
-    say("Keys of your service")
-    print_table(
+    terminal.say("Keys of your service")
+    terminal.print_table(
         ("id", "tenant", "label", "scopes", "limits", "spent", "state"),
         [
             (row["id"], row["tenant"], row["label"], " ".join(row["scopes"]),
@@ -171,11 +153,7 @@ def listed(
 
 
 @app.command(rich_help_panel=SERVICE)
-def revoke(
-    key: str,
-    data: DataOption = None,
-    database: str | None = None,
-) -> None:
+def revoke(key: str, data: DataOption = None, database: str | None = None) -> None:
     """Revoke a key. Its runs and its spending stay on record.
 
     Args:
@@ -183,9 +161,11 @@ def revoke(
     """
     number = key.split("_")[1] if key.startswith("sw_") and key.count("_") == 2 else key
     if not has_database(data, database):
-        raise fail(f"there is no key {number!r}: `scenewright keys list` shows those that are")
+        raise terminal.fail(
+            f"there is no key {number!r}: `scenewright keys list` shows those that are"
+        )
     found = with_keys(data, database, lambda keys: keys.revoke(number))
-    say(f"{found.id} of {found.tenant} is revoked.")
+    terminal.say(f"{found.id} of {found.tenant} is revoked.")
 
 
 @app.command(name="set", rich_help_panel=PROVIDERS)
@@ -207,16 +187,16 @@ def set_key(account: str) -> None:
         key = sys.stdin.readline()
     key = key.strip()
     if not key:
-        raise fail("the key is empty: type it, or send it to standard input")
+        raise terminal.fail("the key is empty: type it, or send it to standard input")
     if not key.isprintable() or " " in key:
-        raise fail("that is not a key: it has spaces or control characters in it")
+        raise terminal.fail("that is not a key: it has spaces or control characters in it")
     try:
         place = store_key(variable, key)
     except (OSError, RuntimeError, ValueError) as error:
-        raise fail(f"the key cannot be stored: {error}; set {variable} instead") from None
-    say(f"stored {variable} in {place}")
+        raise terminal.fail(f"the key cannot be stored: {error}; set {variable} instead") from None
+    terminal.say(f"stored {variable} in {place}")
     if os.environ.get(variable, key) != key:
-        note(f"note: {variable} of the environment goes before it and is another key")
+        terminal.note(f"note: {variable} of the environment goes before it and is another key")
 
 
 @app.command(rich_help_panel=PROVIDERS)
@@ -227,10 +207,10 @@ def forget(account: str) -> None:
     variable = variable_of(account)
     try:
         if variable not in stored_keys():
-            raise fail(f"no key of {account} is stored in {keys_file()}")
-        say(f"deleted {variable} from {store_key(variable, None)}")
+            raise terminal.fail(f"no key of {account} is stored in {keys_file()}")
+        terminal.say(f"deleted {variable} from {store_key(variable, None)}")
     except (OSError, RuntimeError, ValueError) as error:
-        raise fail(f"the key cannot be deleted: {error}") from None
+        raise terminal.fail(f"the key cannot be deleted: {error}") from None
 
 
 def key_variables() -> dict[str, tuple[str, ...]]:
@@ -250,12 +230,12 @@ def variable_of(account: str) -> str:
     known = key_variables()
     if account not in known:
         taking = [name for name, variables in known.items() if variables]
-        raise fail(
+        raise terminal.fail(
             f"no account {account!r}{did_you_mean(account, taking)}: keys are stored for "
             f"{', '.join(taking)}, and for your own [accounts.NAME] of {SETTINGS_FILE}"
         )
     if not known[account]:
-        raise fail(f"the account {account} needs no key")
+        raise terminal.fail(f"the account {account} needs no key")
     return known[account][0]
 
 
@@ -289,7 +269,7 @@ def with_keys(
         async with open_database(service_settings(data=data, database=database)) as engine:
             return await call(KeyStore(engine))
 
-    return run_async(called())
+    return terminal.run_async(called())
 
 
 def _row(key: ApiKey) -> dict[str, Any]:
@@ -301,10 +281,7 @@ def _row(key: ApiKey) -> dict[str, Any]:
     else:
         ends = datetime.fromtimestamp(key.expires, UTC)
         state = "expired" if ends <= now else f"open until {ends:%Y-%m-%d %H:%M} UTC"
-    return fields_of(
-        key,
-        *("id", "tenant", "label", "requests_per_minute", "running", "usd", "images"),
-        *("created", "expires", "revoked"),
-        scopes=list(key.scopes),
-        state=state,
-    )
+    return terminal.fields_of(
+        key, *("id", "tenant", "label", "requests_per_minute", "running", "usd", "images"),
+        *("created", "expires", "revoked"), scopes=list(key.scopes), state=state,
+    )  # fmt: skip

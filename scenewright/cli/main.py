@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -31,7 +31,7 @@ from scenewright.cli.parse import parse
 from scenewright.cli.rate import app as rate
 from scenewright.cli.real_bench import app as real_bench
 from scenewright.cli.refine import refine, score, strategies
-from scenewright.cli.runs import edit, open_run, show
+from scenewright.cli.runs import edit, open_, show
 from scenewright.cli.serve import mcp, serve, worker
 from scenewright.cli.study import app as study
 from scenewright.core.version import VERSION
@@ -137,38 +137,23 @@ _ALLOCATIONS = 50_000
 """Objects made between two searches of the newest for garbage."""
 
 START, EVALUATE, SERVE, RESEARCH = "Start", "Evaluate", "Serve", "Research"
-_COMMANDS: tuple[tuple[str, Callable[..., object], str], ...] = (
-    ("refine", refine, START),
-    ("show", show, START),
-    ("open", open_run, START),
-    ("edit", edit, START),
-    ("score", score, START),
-    ("parse", parse, START),
-    ("demo", demo, START),
-    ("init", init, START),
-    ("doctor", doctor, START),
-    ("strategies", strategies, START),
-    ("extract", extract, EVALUATE),
-    ("gate", gate, EVALUATE),
-    ("serve", serve, SERVE),
-    ("worker", worker, SERVE),
-    ("mcp", mcp, SERVE),
-)
-for _name, _command, _panel in _COMMANDS:
-    app.command(_name, rich_help_panel=_panel)(_command)
-for _name, _noun, _panel in (
-    ("models", models, START),
-    ("keys", keys, START),
-    ("eval", evals, EVALUATE),
-    ("data", data, EVALUATE),
-    ("judges", judges, EVALUATE),
-    ("rate", rate, EVALUATE),
-    ("mock", mock, SERVE),
-    ("study", study, RESEARCH),
-    ("real-bench", real_bench, RESEARCH),
-    ("object-realism", object_realism, RESEARCH),
-):
-    app.add_typer(_noun, name=_name, rich_help_panel=_panel)
+_COMMANDS: Mapping[str, Sequence[Callable[..., object]]] = {
+    START: (refine, show, open_, edit, score, parse, demo, init, doctor, strategies),
+    EVALUATE: (extract, gate),
+    SERVE: (serve, worker, mcp),
+}
+for _panel, _commands in _COMMANDS.items():
+    for _command in _commands:
+        app.command(_command.__name__.rstrip("_"), rich_help_panel=_panel)(_command)
+_APPS = {
+    START: {"models": models, "keys": keys},
+    EVALUATE: {"eval": evals, "data": data, "judges": judges, "rate": rate},
+    SERVE: {"mock": mock},
+    RESEARCH: {"study": study, "real-bench": real_bench, "object-realism": object_realism},
+}
+for _panel, _apps in _APPS.items():
+    for _name, _app in _apps.items():
+        app.add_typer(_app, name=_name, rich_help_panel=_panel)
 if importlib.util.find_spec("scenewright.miniature.cli") is not None:
     _miniature = importlib.import_module("scenewright.miniature.cli").app
     app.add_typer(_miniature, name="miniature", rich_help_panel=RESEARCH)

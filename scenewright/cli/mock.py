@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import fields
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from scenewright.cli import options
 from scenewright.cli.app import App
-from scenewright.cli.console import fail, note, run_async, say, stop_on_signal, text_of
+from scenewright.cli.console import fail, note, serve_until_signal, text_of
 from scenewright.core.sockets import is_loopback
 
 app = App(help="Run a local server that speaks the formats of OpenAI, Anthropic and Gemini.")
@@ -108,13 +107,5 @@ def serve(
         load_seconds=30.0 if like or shape else 0.0,
         models=parse_models(model or ()),
     )
-
-    async def serve_until_signal() -> None:
-        stop = stop_on_signal()
-        async with serving(settings) as lab:
-            say(text_of("mock", url=lab.url))
-            sys.stdout.flush()
-            await stop.wait()
-
-    run_async(serve_until_signal())
+    serve_until_signal(serving(settings), lambda lab: text_of("mock", url=lab.url))
     note("stopped.")

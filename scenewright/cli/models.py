@@ -9,19 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import (
-    Exit,
-    console,
-    fail,
-    fields_of,
-    print_json,
-    print_result_as,
-    print_table,
-    say,
-    table_of,
-)
 from scenewright.cli.progress import confirm_transfer, show_status, show_transfer
 
 if TYPE_CHECKING:
@@ -39,8 +29,7 @@ _AGAIN = "Fetched files stay: the same command goes on from there."
 
 @app.command(name="list")
 def list_(
-    name: Annotated[str | None, typer.Argument()] = None,
-    as_json: options.Json = False,
+    name: Annotated[str | None, typer.Argument()] = None, as_json: options.Json = False
 ) -> None:
     """Show which models are on this machine: repository, part, size, licence, and what is missing.
 
@@ -52,41 +41,32 @@ def list_(
     """
     from scenewright.config.settings import load_profiles
     from scenewright.providers.hub.cache import PULL, cache_folder, survey
-    from scenewright.runs.readiness import (
-        cuda_memory,
-        memory_line,
-        memory_needed,
-        memory_of_machine,
-    )
+    from scenewright.runs import readiness
 
     found = {title: [survey(need) for need in needs] for title, needs in _needs(name).items()}
-    profiles, here = load_profiles(), (memory_of_machine() or 0, cuda_memory())
-    memory = {title: memory_needed(profiles[title], *here) for title in found if title in profiles}
-    if as_json:
-        print_json(
-            {
-                "folder": str(cache_folder()),
-                "profiles": {
-                    title: [present_json(present) for present in group]
-                    for title, group in found.items()
-                },
-                "memory_needed": memory,
-            }
-        )
-        return
+    profiles, main, cuda = load_profiles(), readiness.memory_of_machine(), readiness.cuda_memory()
+    memory = {
+        title: readiness.memory_needed(profiles[title], main or 0, cuda)
+        for title in found
+        if title in profiles
+    }
+    of_profiles = {title: list(map(present_json, group)) for title, group in found.items()}
+    terminal.print_if_json(
+        {"folder": cache_folder(), "profiles": of_profiles, "memory_needed": memory}
+    )
     for title, group in found.items():
-        say(title, "bold")
+        terminal.say(title, "bold")
         if not group:
-            say("  nothing from the hub", "dim")
+            terminal.say("  nothing from the hub", "dim")
         else:
-            console().print(models_table(map(present_json, group)))
+            terminal.console().print(models_table(of_profiles[title]))
             if (needed := memory.get(title)) is not None:
                 style = "yellow" if needed["fits"] == "no" else ""
-                say(f"  memory: {memory_line(needed)}", style)
+                terminal.say(f"  memory: {readiness.memory_line(needed)}", style)
             if not all(present.complete for present in group):
-                say(f"  get it with `{PULL} {title}`", "dim")
-        say("")
-    say(f"folder {cache_folder()}", "dim")
+                terminal.say(f"  get it with `{PULL} {title}`", "dim")
+        terminal.say("")
+    terminal.say(f"folder {cache_folder()}", "dim")
 
 
 @app.command()
@@ -119,10 +99,11 @@ def pull(
         with show_status("asking the hub") as show:
             plans = plan_of(needs, lambda text: show(f"asking the hub about {text}"))
     rest, size = bytes_left(plans), sum(plan.size for plan in plans)
-    if not needs and not as_json:
-        say(f"{name} needs nothing from the hub.")
-    elif not as_json:
-        print_table(
+    here = sum(plan.size_here for plan in plans)
+    if not needs:
+        terminal.say(f"{name} needs nothing from the hub.")
+    else:
+        terminal.print_table(
             ("repository", "for", "files", "size", "here", "licence"),
             [
                 (plan.need.repository, ", ".join(plan.need.parts), str(len(plan.files)),
@@ -131,48 +112,41 @@ def pull(
                 for plan in plans
             ],
         )  # fmt: skip
-        here = sum(plan.size_here for plan in plans)
-        say(
+        terminal.say(
             f"{size_words(size)} in all, {size_words(here)} here, {size_words(size - here)} to "
             f"fetch into {cache_folder()}"
         )
         for plan in plans:
             if plan.refusal is not None:
-                say(plan.refusal, "yellow")
+                terminal.say(plan.refusal, "yellow")
     done = None
     if needs and not dry_run:
         if refused := [plan.refusal for plan in plans if plan.refusal is not None]:
-            raise fail("\n".join(refused), Exit.FAILED)
+            raise terminal.fail("\n".join(refused), terminal.Exit.FAILED)
         check_disk(plans)
         if rest and not yes:
             confirm_transfer(rest, as_json)
         with show_transfer(rest, size) as watch:
             done = fetch(plans, watch)
-    if as_json:
-        print_json(
-            {
-                "name": name,
-                "folder": str(cache_folder()),
-                "bytes": size,
-                "bytes_here": sum(plan.size_here for plan in plans),
-                "repositories": [
-                    {
-                        **fields_of(plan.need, "repository", "parts"),
-                        **fields_of(plan, "commit", "licence", "gated", "refusal"),
-                        "bytes": plan.size,
-                        "bytes_here": plan.size_here,
-                        "files": {file.path: file.size for file in plan.files},
-                    }
-                    for plan in plans
-                ],
-                "fetched": done.fetched if done is not None else [],
-                "damaged": done.damaged if done is not None else [],
-                "done": done is not None or not plans,
-            }
-        )
-    elif done is not None:
+    repositories = [
+        terminal.fields_of(plan.need, "repository", "parts")
+        | terminal.fields_of(plan, "commit", "licence", "gated", "refusal")
+        | {"bytes": plan.size, "bytes_here": plan.size_here}
+        | {"files": {file.path: file.size for file in plan.files}}
+        for plan in plans
+    ]
+    terminal.print_if_json(
+        {
+            **{"name": name, "folder": cache_folder(), "bytes": size, "bytes_here": here},
+            "repositories": repositories,
+            "fetched": done.fetched if done is not None else [],
+            "damaged": done.damaged if done is not None else [],
+            "done": done is not None or not plans,
+        }
+    )
+    if done is not None:
         again = f", {len(done.damaged)} damaged and fetched again" if done.damaged else ""
-        say(
+        terminal.say(
             f"{sum(len(plan.files) for plan in plans)} files, {size_words(size)}, are here and "
             f"whole ({len(done.fetched)} fetched{again})."
         )
@@ -200,9 +174,11 @@ def _needs(name: str | None) -> dict[str, tuple[Need, ...]]:
 def present_json(present: Present) -> dict[str, Any]:
     """Return how much of a needed repository is here; sizes in bytes."""
     return {
-        **fields_of(present.need, "repository", "parts"),
-        **fields_of(present, "complete", "bytes_here", "bytes_needed", "missing", "licence"),
-        **fields_of(present, "gated", "folder"),
+        **terminal.fields_of(present.need, "repository", "parts"),
+        **terminal.fields_of(
+            present, "complete", "bytes_here", "bytes_needed", "missing", "licence"
+        ),
+        **terminal.fields_of(present, "gated", "folder"),
         "state": present.state(),
     }
 
@@ -212,7 +188,7 @@ def models_table(models: Iterable[dict[str, Any]]) -> Table:
     from scenewright.providers.hub.cache import about
     from scenewright.providers.hub.needs import size_words
 
-    table = table_of("  repository", "for", "size", "licence", "state")
+    table = terminal.table_of("  repository", "for", "size", "licence", "state")
     for model in models:
         here = model["complete"]
         table.add_row(
@@ -231,9 +207,8 @@ _SECONDS = 20.0
 
 @app.command()
 def update(
-    source: Annotated[str | None, typer.Option("--from")] = None,
-    as_json: options.Json = False,
-) -> Exit:
+    source: Annotated[str | None, typer.Option("--from")] = None, as_json: options.Json = False
+) -> terminal.Exit:
     """Fetch a newer table of facts about models: abilities, limits, prices, and when they end.
 
     The table is checked whole before it replaces the copy in your folder of settings. The newer of
@@ -244,35 +219,34 @@ def update(
     Args:
         source (FILE|URL): A table of this form; by default that of the newest development.
     """
-    from scenewright.providers.model_facts import (
-        UPDATE_URL,
-        ModelTableError,
-        keep_facts,
-        model_facts,
-        read_facts,
-    )
+    from scenewright.providers import model_facts as facts
 
-    place = source or UPDATE_URL
+    place = source or facts.UPDATE_URL
     text = read_table(place)
-    before = model_facts()
+    before = facts.model_facts()
     try:
-        table = read_facts(text, place)
+        table = facts.read_facts(text, place)
         check_facts(table)
-    except ModelTableError as error:
-        raise fail(f"{error}. The table in use stays: {before.version}", Exit.FAILED) from error
+    except facts.ModelTableError as error:
+        raise terminal.fail(
+            f"{error}. The table in use stays: {before.version}", terminal.Exit.FAILED
+        ) from error
     newer = table.as_of > before.as_of
     if newer:
         try:
-            kept = str(keep_facts(text))
+            kept = str(facts.keep_facts(text))
         except (OSError, RuntimeError) as error:
-            raise fail(f"the table cannot be kept: {error}", Exit.FAILED) from error
+            raise terminal.fail(
+                f"the table cannot be kept: {error}", terminal.Exit.FAILED
+            ) from error
         result = f"model facts of {table.as_of} replace those of {before.as_of}: {kept}"
     else:
         kept = before.place
         result = f"the table in use ({before.version}) is as new as {place} ({table.as_of})"
     data = {"as_of": str(table.as_of), "before": str(before.as_of), "updated": newer, "file": kept}
-    print_result_as(as_json, data, say, result)
-    return Exit.OK
+    terminal.print_if_json(data)
+    terminal.say(result)
+    return terminal.Exit.OK
 
 
 def check_facts(table: ModelFacts) -> None:
@@ -313,21 +287,25 @@ def read_table(place: str) -> str:
         if not place.startswith(("https://", "http://")):
             file = Path(place)
             if file.stat().st_size > MOST_BYTES:
-                raise fail(
+                raise terminal.fail(
                     f"{place} is larger than {MOST_BYTES} bytes: it is no table of model facts"
                 )
             return file.read_text(encoding="utf-8")
         with httpx2.stream("GET", place, timeout=_SECONDS) as reply:
             if reply.status_code != 200:
-                raise fail(f"{place} answers HTTP {reply.status_code}", Exit.FAILED)
+                raise terminal.fail(
+                    f"{place} answers HTTP {reply.status_code}", terminal.Exit.FAILED
+                )
             for chunk in reply.iter_bytes():
                 found += chunk
                 if len(found) > MOST_BYTES:
-                    raise fail(f"{place} sends more than {MOST_BYTES} bytes", Exit.FAILED)
+                    raise terminal.fail(
+                        f"{place} sends more than {MOST_BYTES} bytes", terminal.Exit.FAILED
+                    )
         return found.decode("utf-8")
     except httpx2.HTTPError as error:
-        raise fail(f"{place} cannot be fetched: {error}", Exit.FAILED) from error
+        raise terminal.fail(f"{place} cannot be fetched: {error}", terminal.Exit.FAILED) from error
     except OSError as error:
-        raise fail(f"{place} cannot be read: {error.strerror or error}") from error
+        raise terminal.fail(f"{place} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise fail(f"{place} is no text file") from error
+        raise terminal.fail(f"{place} is no text file") from error

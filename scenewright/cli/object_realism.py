@@ -23,19 +23,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import (
-    Exit,
-    debugging,
-    fail,
-    note,
-    print_json,
-    print_table,
-    run_and_free,
-    run_async,
-    say,
-)
 from scenewright.cli.progress import each_picture, show_progress
 from scenewright.evals.reporting.words import count
 from scenewright.evals.reporting.words import score as number
@@ -66,7 +56,7 @@ def score(
     most: options.Positive = 5,
     json_file: Annotated[Path | None, typer.Option("--json")] = None,
     quiet: options.Quiet = False,
-) -> Exit:
+) -> terminal.Exit:
     """Score the realism of the objects in pictures: shape and texture from 1 to 5.
 
     The score of a picture is the mean over its largest objects (OcR). Without models of your own
@@ -112,33 +102,33 @@ def score(
     try:
         model, finder = scorer_of(scorer), cached_detector_of(detector or "miniature")
         file = ScoresFile.of(json_file, model, finder, names)
-        scored, failed = run_and_free(each_picture(images, score_picture, errors, quiet))
+        scored, failed = terminal.run_and_free(each_picture(images, score_picture, errors, quiet))
     except (DetectionError, RealismError) as error:
-        if debugging():
+        if terminal.debugging():
             raise
-        raise fail(str(error), Exit.FAILED) from None
+        raise terminal.fail(str(error), terminal.Exit.FAILED) from None
     for at, (path, found) in enumerate(scored if not file.is_output else ()):
         if len(images) > 1:
-            say(f"{chr(10) if at else ''}{path}", "bold underline")
+            terminal.say(f"{chr(10) if at else ''}{path}", "bold underline")
         rows = []
         for place, (item, realism) in enumerate(found.objects):
             box = " ".join(str(round(value)) for value in item.box)
             remark = realism.reason or ("" if place < found.most else "not among the largest")
             scores = (realism.shape, realism.texture, realism.average)
             rows.append((item.name, box, *(number(value, 2) for value in scores), remark))
-        print_table(("object", "box", "shape", "texture", "OcR", "note"), rows)
+        terminal.print_table(("object", "box", "shape", "texture", "OcR", "note"), rows)
         if rows:
-            say("")
+            terminal.say("")
         if found.ocr is None:
-            say(f"no realism: {found.reason}")
+            terminal.say(f"no realism: {found.reason}")
             continue
-        say(
+        terminal.say(
             f"realism {number(found.ocr, 2)} of 5 (shape {number(found.shape, 2)}, texture "
             f"{number(found.texture, 2)}) by the largest "
             f"{count(min(found.most, len(found.objects)), 'object')}; "
             f"{found.found - len(found.objects)} left out"
         )
-    return Exit.FAILED if failed else Exit.OK
+    return terminal.Exit.FAILED if failed else terminal.Exit.OK
 
 
 @app.command()
@@ -192,12 +182,9 @@ def train(
     kept = work or out / ".work"
     prepared = compute_features(rated, blip, kept, seed, quiet)
     config = OlipConfig(
-        embedding=prepared.features.full.shape[1],
-        heads=heads,
-        widths=layers,
-        full_image=full_image or literal,
-        residual=not literal,
-    )
+        embedding=prepared.features.full.shape[1], heads=heads, widths=layers,
+        full_image=full_image or literal, residual=not literal,
+    )  # fmt: skip
     with show_progress("epoch", quiet) as show:
 
         def epoch_ends(epoch: Epoch) -> None:
@@ -211,18 +198,13 @@ def train(
     ]
     report = training_report(trained, plan, prepared, rows)
     save_olip(
-        out,
-        trained.model,
+        out, trained.model,
         encoder=blip.folder if encoder == "miniature" or Path(encoder).is_dir() else encoder,
-        encoder_digest=blip.digest,
-        trained_on=prepared.trained_on,
-        report=report,
-    )
-    if as_json:
-        print_json(report)
-        return
+        encoder_digest=blip.digest, trained_on=prepared.trained_on, report=report,
+    )  # fmt: skip
+    terminal.print_if_json(report)
     _print_evaluation(rows)
-    say(f"best epoch {trained.best} of {len(trained.history)}; report {out / REPORT}")
+    terminal.say(f"best epoch {trained.best} of {len(trained.history)}; report {out / REPORT}")
 
 
 @app.command()
@@ -268,23 +250,18 @@ def ablate(
 
     def begins(variant: str, number: int) -> None:
         if not quiet:
-            note(f"{training.TITLES[variant]}, seed {number}")
+            terminal.note(f"{training.TITLES[variant]}, seed {number}")
 
     rows = training.ablate(
-        prepared,
-        OlipConfig(embedding=prepared.features.full.shape[1], heads=heads, widths=layers),
+        prepared, OlipConfig(embedding=prepared.features.full.shape[1], heads=heads, widths=layers),
         TrainingOptions(epochs=epochs, batch=batch, rate=rate, patience=patience, seed=seed),
-        seeds=range(seed, seed + seeds),
-        work=kept / "ablations",
-        on_variant=begins,
-    )
+        seeds=range(seed, seed + seeds), work=kept / "ablations", on_variant=begins,
+    )  # fmt: skip
     out.mkdir(parents=True, exist_ok=True)
     content = [row.model_dump(mode="json") for row in rows]
     write_json(out / "ablations.json", content)
     write_text(out / "ablations.md", training.markdown(rows).rstrip())
-    if as_json:
-        print_json(content)
-        return
+    terminal.print_if_json(content)
     lines = []
     for row in rows:
         joint = row.evaluation.columns["joint"]
@@ -292,7 +269,7 @@ def ablate(
         measured = (joint.mae.text(), joint.acc.text(), joint.spearman.text())
         lines.append((training.TITLES[row.variant], *measured, *worse))
     heads_of = ("model design", "MAE ↓", "ACC ↑", "rank ↑", "MAE over full", "ACC under full")
-    print_table(heads_of, lines)
+    terminal.print_table(heads_of, lines)
 
 
 @app.command()
@@ -338,30 +315,22 @@ def evaluate(
     kept = work or (out / ".work" if out is not None else None)
     saved = "parts: as saved with the heads; --seed has no effect on them"
     with show_progress("objects scored", quiet) as show:
-        rows = run_and_free(
+        rows = terminal.run_and_free(
             evaluate_scorers(
-                rated,
-                scorers,
-                part,
-                seed,
-                kept,
-                allow=overlap,
-                saved=lambda: None if quiet else note(saved),
-                scored=show,
+                rated, scorers, part, seed, kept, allow=overlap,
+                saved=lambda: None if quiet else terminal.note(saved), scored=show,
             )
-        )
+        )  # fmt: skip
     content = [row.model_dump(mode="json") for row in rows]
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / "evaluation.json", content)
         write_text(out / "evaluation.md", markdown(rows).rstrip())
-    if as_json:
-        print_json(content)
-    else:
-        _print_evaluation(rows)
-        for row in rows:
-            if text := seen_text(row):
-                say(f"{row.name}{text}")
+    terminal.print_if_json(content)
+    _print_evaluation(rows)
+    for row in rows:
+        if text := seen_text(row):
+            terminal.say(f"{row.name}{text}")
 
 
 def compute_features(
@@ -371,7 +340,9 @@ def compute_features(
     from scenewright.evals.studies.olip.training import prepare
 
     with show_progress("features of objects", quiet) as show:
-        return run_async(prepare(rated, blip, cache=kept / "features", seed=seed, on_features=show))
+        return terminal.run_async(
+            prepare(rated, blip, cache=kept / "features", seed=seed, on_features=show)
+        )
 
 
 def open_encoder(name: str, device: str) -> BlipEncoder:
@@ -404,7 +375,7 @@ def _print_evaluation(rows: Sequence[Evaluation]) -> None:
         for head, (name, field), end in zip((row.name, "", ""), _MEASURES, ends, strict=True):
             cells = [getattr(row.columns[column], field).text() for column in COLUMNS]
             lines.append((head, name, *cells, end))
-    print_table(("method", "", *COLUMNS, "unscored"), lines)
+    terminal.print_table(("method", "", *COLUMNS, "unscored"), lines)
 
 
 @app.command()
@@ -422,11 +393,7 @@ def analyse(rated: Path, seed: options.Seed = 0, as_json: options.Json = False) 
     Exit codes: 0 done; 2 wrong input; 130 interrupted.
     """
     from scenewright.core.ports.vision import RealismError
-    from scenewright.evals.human_ratings.object_analysis import (
-        discrepancy,
-        image_correlations,
-        raters,
-    )
+    from scenewright.evals.human_ratings import object_analysis as analysis
     from scenewright.evals.human_ratings.rated_objects import read_objects
     from scenewright.evals.studies.olip.evaluation import select_ranks
 
@@ -442,12 +409,12 @@ def analyse(rated: Path, seed: options.Seed = 0, as_json: options.Json = False) 
         "category": lambda o: o.category,
     }
     measures: dict[str, Callable[[], Any]] = {
-        "correlation": lambda: image_correlations(objects, seed=seed),
+        "correlation": lambda: analysis.image_correlations(objects, seed=seed),
         "salience": lambda: select_ranks(objects, seed=seed),
         "discrepancy": lambda: {
-            name: discrepancy(objects, by=by, seed=seed) for name, by in keys.items()
+            name: analysis.discrepancy(objects, by=by, seed=seed) for name, by in keys.items()
         },
-        "raters": lambda: raters(objects, seed=seed),
+        "raters": lambda: analysis.raters(objects, seed=seed),
     }
     parts: dict[str, Any] = {}
     left_out: dict[str, str] = {}
@@ -456,14 +423,12 @@ def analyse(rated: Path, seed: options.Seed = 0, as_json: options.Json = False) 
             parts[name] = measure()
         except RealismError as error:
             left_out[name] = str(error)
-    if as_json:
-        print_json({"objects": len(objects), "left_out": left_out, **parts})
-        return
+    terminal.print_if_json({"objects": len(objects), "left_out": left_out, **parts})
     for name in measures:
         if name in left_out:
-            say(f"{name}: {left_out[name]}")
+            terminal.say(f"{name}: {left_out[name]}")
         else:
-            print_table(*analysis_table(name, parts[name]))
+            terminal.print_table(*analysis_table(name, parts[name]))
 
 
 def analysis_table(name: str, found: Any) -> tuple[Sequence[str], Sequence[Sequence[str]]]:

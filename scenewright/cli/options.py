@@ -34,18 +34,21 @@ Args:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from scenewright.cli.console import fail, split_list
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from scenewright.config.profiles import Profile
     from scenewright.config.settings import Settings
 
+ModelT = TypeVar("ModelT", bound="BaseModel")
 Out = Annotated[Path, typer.Option("--out", "-o")]
 OptionalOut = Annotated[Path | None, typer.Option("--out", "-o")]
 EvalOut = Annotated[
@@ -87,6 +90,18 @@ Address = Annotated[str, typer.Option(show_default=False)]
 def without_none(**options: Any) -> dict[str, Any]:
     """Return the options that have a value."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def validated(model: type[ModelT], values: Mapping[str, Any], prefix: str = "") -> ModelT:
+    """Return the model of a command's options; a wrong one ends the command."""
+    from pydantic import ValidationError
+
+    from scenewright.core.validation import first_problem
+
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise fail(prefix + first_problem(error)) from error
 
 
 def chosen_profile(name: str | None) -> tuple[Settings, Profile]:

@@ -14,18 +14,8 @@ import typer
 from pydantic import BaseModel, ValidationError
 from rich.text import Text
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
-from scenewright.cli.console import (
-    Exit,
-    debugging,
-    fail,
-    note,
-    print_json,
-    print_labelled,
-    run_async,
-    say,
-    write_file,
-)
 from scenewright.cli.intents import intent_lines, warn_unread
 from scenewright.cli.options import chosen_profile
 from scenewright.cli.refine import read_argument, sentence_reader
@@ -80,11 +70,11 @@ def parse(
     from scenewright.runs.reading import Sentence, read_scene
 
     if sum(one is not None for one in (scene, caption, image)) != 1:
-        raise fail("name one thing to read: a SCENE, --caption or --image")
+        raise terminal.fail("name one thing to read: a SCENE, --caption or --image")
     if boxes is not None and image is None:
-        raise fail("--boxes are boxes of an image: add --image")
+        raise terminal.fail("--boxes are boxes of an image: add --image")
     if index is not None and scene is None:
-        raise fail("--index is for a file that holds several scenes: name it")
+        raise terminal.fail("--index is for a file that holds several scenes: name it")
     settings, chosen = chosen_profile(profile)
     with warnings.catch_warnings(record=True) as caught:
         # Warnings of model libraries are not about the scene.
@@ -98,12 +88,14 @@ def parse(
             else:
                 words = Sentence(sys.stdin.read() if caption == "-" else caption)
                 by = sentence_reader(reader)
-                read = run_async(read_scene(words, chosen, settings, reader=by))
+                read = terminal.run_async(read_scene(words, chosen, settings, reader=by))
             for text in read.warnings:
-                note(f"warning: {text}", "yellow")
+                terminal.note(f"warning: {text}", "yellow")
             graph = read.scene
         if not graph and scene is None:
-            raise fail("nothing was recognised in it: try another reader (--with)", Exit.FAILED)
+            raise terminal.fail(
+                "nothing was recognised in it: try another reader (--with)", terminal.Exit.FAILED
+            )
         output = dump_scene(graph, to) if to is not None else ""
         form = chosen.form()
         if protocol is not None and to is None:
@@ -113,25 +105,19 @@ def parse(
             form = replace(form, protocol=protocol)
         found = () if to is not None else form.facts(graph)
     for warning in caught:
-        note(f"note: {warning.message}")
+        terminal.note(f"note: {warning.message}")
     if to is not None or as_json:
         warn_unread(graph)
     if to is not None and out is None:
         typer.echo(output, nl=not output.endswith("\n"))
     elif out is not None and to is not None:
-        write_file(out, lambda path: path.write_text(output, encoding="utf-8"))
-    elif as_json:
-        print_json(
-            {
-                "scene": graph.model_dump(mode="json"),
-                "digest": graph.digest,
-                "complexity": graph.complexity(),
-                "level": graph.level(),
-                "facts": found,
-                **graph.intent.model_dump(mode="json", exclude={"sentence", "read_as"}),
-            }
-        )
+        terminal.write_file(out, lambda path: path.write_text(output, encoding="utf-8"))
     else:
+        intent = graph.intent.model_dump(mode="json", exclude={"sentence", "read_as"})
+        size = {"complexity": graph.complexity(), "level": graph.level()}
+        terminal.print_if_json(
+            {"scene": graph, "digest": graph.digest, **size, "facts": found, **intent}
+        )
         print_scene(graph, found, with_facts=facts)
 
 
@@ -141,20 +127,20 @@ def print_scene(graph: SceneGraph, found: Sequence[Fact], *, with_facts: bool) -
     from scenewright.core.questions import noun_phrase
 
     for item in graph.objects:
-        say(Text.assemble((f"{item.id:<20} ", "bold"), noun_phrase(item)))
+        terminal.say(Text.assemble((f"{item.id:<20} ", "bold"), noun_phrase(item)))
     for relation in graph.relations:
-        say(f"{relation.source} {relation.predicate} {relation.target}")
+        terminal.say(f"{relation.source} {relation.predicate} {relation.target}")
     if beside := intent_lines(graph):
-        say("")
-        print_labelled(beside, 21)
+        terminal.say("")
+        terminal.print_labelled(beside, 21)
     sizes = ((graph.objects, "object"), (graph.relations, "relation"), (found, "fact"))
     size = ", ".join(count(len(each), noun) for each, noun in sizes)
-    say(f"\n{size}; complexity {graph.complexity():g}, {graph.level()}")
+    terminal.say(f"\n{size}; complexity {graph.complexity():g}, {graph.level()}")
     if with_facts:
-        say("")
+        terminal.say("")
         for fact in (line.fact for line in in_lines(found)):
             choices = "" if fact.is_binary else f"  [{' / '.join(fact.options)}]"
-            say(Text.assemble((f"{fact.statement}: ", "bold"), fact.question, choices))
+            terminal.say(Text.assemble((f"{fact.statement}: ", "bold"), fact.question, choices))
 
 
 IMAGE_READERS = ("llm", "judges")
@@ -201,18 +187,20 @@ def image_scene(
             caps = caps_of(settings.account(account).provider, model, chats=True)
             sampling = {"sampling": sampling_of(caps)}
             chat = profiles.build_chat(spec, known, role="parser", overrides=sampling)
-            return run_async(PictureParser(chat).parse(picture, detections))
+            return terminal.run_async(PictureParser(chat).parse(picture, detections))
         if boxes is not None:
             raise SceneError("--boxes is for a language model: add --with llm, or leave it out")
         judges = [profiles.build_judge(judge, settings=known) for judge in chosen.judges]
         parser = JudgedPictureParser(judges, miniature_world(), Panel.of(chosen, judges))
-        found = run_async(parser.read(picture))
+        found = terminal.run_async(parser.read(picture))
     except (CallError, RequestError, ReplyError) as error:
-        if debugging():
+        if terminal.debugging():
             raise
-        raise fail(f"the language model read nothing: {error}", Exit.FAILED) from None
+        raise terminal.fail(
+            f"the language model read nothing: {error}", terminal.Exit.FAILED
+        ) from None
     for one in found.unread:
-        note(f"unknown: {one}", "yellow")
+        terminal.note(f"unknown: {one}", "yellow")
     return found.scene
 
 

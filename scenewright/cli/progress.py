@@ -11,25 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import typer
+from rich import progress as rich
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 from rich.text import Text
 
 from scenewright.cli.console import Exit, console, debugging, fail, say
 
 if TYPE_CHECKING:
     from scenewright.evals.runner.progress import Progress as EvalProgress
-    from scenewright.evals.studies.panel.running import StudyProgress
     from scenewright.providers.hub.pull import PullCallbacks
 
 T = TypeVar("T")
@@ -64,17 +53,12 @@ def show_progress(
     if not where.is_terminal:
         yield _Lines(where, title, tenths)
         return
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[more]}"),
-        console=where,
-        transient=True,
-    ) as bar:
+    columns = (
+        *(rich.SpinnerColumn(), rich.TextColumn("{task.description}"), rich.BarColumn()),
+        *(rich.MofNCompleteColumn(), rich.TimeElapsedColumn(), rich.TimeRemainingColumn()),
+        rich.TextColumn("{task.fields[more]}"),
+    )
+    with rich.Progress(*columns, console=where, transient=True) as bar:
         task = bar.add_task(title, total=None, more="")
         before: tuple[int, int | None] = (0, None)
 
@@ -155,25 +139,11 @@ def show_eval_progress(total: int, quiet: bool) -> Iterator[Callable[[EvalProgre
         yield None if quiet else lambda now: show(now.items, total, now.doing, _eval_counts(now))
 
 
-@contextmanager
-def show_study_progress(quiet: bool) -> Iterator[Callable[[StudyProgress], None]]:
-    """Yield a progress callback for a panel study."""
-    with show_progress("", quiet) as show:
-        yield lambda now: show(now.done, now.total, f"{now.step} of {now.steps}: {now.doing}")
-
-
 def _eval_counts(now: EvalProgress) -> str:
     counts = [f"{now.pictures} pictures", f"{now.judged} judged"]
-    counts += [
-        f"{count} {what}"
-        for count, what in (
-            (now.found, "found done"),
-            (now.failed, "failed"),
-            (now.unscored, "unscored"),
-            (now.sentinels, "sentinel pictures"),
-        )
-        if count
-    ]
+    names = {"found": "found done", "failed": "failed", "unscored": "unscored"}
+    names["sentinels"] = "sentinel pictures"
+    counts += [f"{n} {text}" for name, text in names.items() if (n := getattr(now, name))]
     return ", ".join(counts + ([f"${now.usd:.4f}"] if now.usd else []))
 
 
@@ -212,19 +182,24 @@ def show_transfer(rest: int | None, size: int | None) -> Iterator[PullCallbacks]
 
     where = console(stderr=True)
     if not where.is_terminal:
-        yield PullCallbacks(
-            moved=_Tenths(rest, where).moved, message=lambda text: say(text, "", where)
-        )
+        # A line at each tenth, or each 100 MB.
+        step, of = (rest / 10, f" of {size_words(rest)}") if rest else (1e8, "")
+        lock, arrived = threading.Lock(), 0
+
+        def moved(count: int) -> None:
+            nonlocal arrived
+            with lock:
+                before, arrived = arrived, arrived + count
+                if arrived // step > before // step:
+                    say(size_words(arrived) + of, "", where)
+
+        yield PullCallbacks(moved=moved, message=lambda text: say(text, "", where))
         return
-    bars = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=where,
+    columns = (
+        *(rich.TextColumn("{task.description}"), rich.BarColumn(), rich.DownloadColumn()),
+        *(rich.TransferSpeedColumn(), rich.TimeRemainingColumn()),
     )
-    with bars:
+    with rich.Progress(*columns, console=where) as bars:
         title = "fetching" if rest is None else f"fetching {size_words(rest)}"
         fetched = bars.add_task(title, total=rest, visible=rest != 0)
         checked = bars.add_task("checking", total=size)
@@ -233,25 +208,3 @@ def show_transfer(rest: int | None, size: int | None) -> Iterator[PullCallbacks]
             checked=lambda count: bars.advance(checked, count),
             message=lambda text: say(text, "", bars.console),
         )
-
-
-class _Tenths:
-    """Lines of a transfer where there is no terminal: at each tenth, or each 100 MB."""
-
-    def __init__(self, total: int | None, where: Console) -> None:
-        self._step = total / 10 if total else 1e8
-        self._total, self._where = total, where
-        self._moved = self._printed = 0
-        self._lock = threading.Lock()
-
-    def moved(self, count: int) -> None:
-        """Count bytes that arrived."""
-        from scenewright.providers.hub.needs import size_words
-
-        with self._lock:
-            self._moved += count
-            step = int(self._moved / self._step)
-            if step > self._printed:
-                self._printed = step
-                of = f" of {size_words(self._total)}" if self._total else ""
-                say(size_words(self._moved) + of, "", self._where)

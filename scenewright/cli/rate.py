@@ -11,27 +11,15 @@ Args:
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import (
-    console,
-    fail,
-    fields_of,
-    note,
-    print_json,
-    print_table,
-    run_async,
-    say,
-    split_list,
-    stop_on_signal,
-)
 from scenewright.cli.progress import show_progress
 from scenewright.evals.reporting.words import score as number
 
@@ -94,35 +82,21 @@ def make(
 
     ends = [part.strip() for part in scale.split(",")]
     if kind == "objects":
-        raise fail("studies of objects are made by `scenewright rate objects`")
+        raise terminal.fail("studies of objects are made by `scenewright rate objects`")
     if len(ends) != 2:
-        raise fail("--scale takes two texts with a comma between them")
+        raise terminal.fail("--scale takes two texts with a comma between them")
     spec = RatingStudySpec(
-        kind=kind_named(kind),
-        arms=split_list(arms),
-        n=n,
-        seed=seed,
-        repeats=repeats,
-        question=question.strip(),
-        name=name.strip() or "Rating pictures",
-        scale=(ends[0], ends[1]),
+        kind=kind_named(kind), arms=terminal.split_list(arms), n=n, seed=seed, repeats=repeats,
+        question=question.strip(), name=name.strip() or "Rating pictures", scale=(ends[0], ends[1]),
         side=side,
-    )
+    )  # fmt: skip
     found = read_source(source)
     with show_progress("copying pictures", quiet or as_json, lines=False) as show:
         study = make_study(found, spec, out, show)
-    if as_json:
-        print_json(
-            fields_of(
-                study,
-                *("name", "kind", "arms", "seed", "repeats", "source", "left_out"),
-                tasks=len(study.tasks),
-                folder=str(out),
-            )
-        )
-    else:
-        say(f"{len(study.tasks)} tasks ({study.kind}) from {study.source}")
-        print_study("arms", study, out)
+    names = ("name", "kind", "arms", "seed", "repeats", "source", "left_out")
+    terminal.print_if_json(terminal.fields_of(study, *names, tasks=len(study.tasks), folder=out))
+    terminal.say(f"{len(study.tasks)} tasks ({study.kind}) from {study.source}")
+    print_study("arms", study, out)
 
 
 @app.command()
@@ -179,79 +153,68 @@ def objects(
     from scenewright.runs.model_factory.local_models import DetectorSettings, detector_of
 
     spec = ObjectStudySpec(
-        n=n,
-        whole_share=whole,
-        least_share=least_share,
-        least_score=least_score,
-        rule=Rule(raters=raters, apart=apart),
-        seed=seed,
-        question=question.strip(),
-        name=name.strip() or "Rating objects",
-        side=side,
-    )
+        n=n, whole_share=whole, least_share=least_share, least_score=least_score,
+        rule=Rule(raters=raters, apart=apart), seed=seed, question=question.strip(),
+        name=name.strip() or "Rating objects", side=side,
+    )  # fmt: skip
     off = quiet or as_json
 
     async def detect(spec: str, show: Tick) -> ObjectSource:
-        pictures, classes = sources.read_source(source), split_list(labels)
+        pictures, classes = sources.read_source(source), terminal.split_list(labels)
         try:
             finder = detector_of(spec, DetectorSettings(images=images))
         except DetectionError as error:
-            raise fail(str(error)) from error
+            raise terminal.fail(str(error)) from error
         try:
             # Another detector, or other labels, detects anew.
             key = f"{finder.fingerprint} {sorted(classes)}"
             digest = hashlib.sha256(key.encode()).hexdigest()[:12]
             record = out / f"detections-{digest}.jsonl"
             return await sources.detect_all(
-                pictures, finder, record, split_list(arms), classes, show
+                pictures, finder, record, terminal.split_list(arms), classes, show
             )
         finally:
             await finder.aclose()
 
     if detector is not None:
         with show_progress("finding objects", off, lines=False) as show:
-            found = run_async(detect(detector, show))
+            found = terminal.run_async(detect(detector, show))
     elif labels or arms:
-        raise fail("--labels and --arms are for --detector: leave them out")
+        raise terminal.fail("--labels and --arms are for --detector: leave them out")
     elif sources.is_rated_set(source):
         found = sources.read_rated(source)
     elif sources.is_detections(source):
         found = sources.read_detected(source, images)
     else:
-        raise fail(
+        raise terminal.fail(
             f"{source} holds no objects: name a file of detections or a set of rated objects, or "
             "add a detector (--detector miniature)"
         )
     with show_progress("copying pictures", off, lines=False) as show:
         study = make_object_study(found, spec, out, show)
     things = [task for task in study.tasks if task.thing is not None]
-    pictures, wholes = len({task.candidates[0].image for task in things}), len(study.tasks)
-    wholes -= len(things)
-    if as_json:
-        print_json(
-            {
-                **fields_of(study, "name", "kind"),
-                "objects": len(things),
-                "pictures": pictures,
-                "whole_pictures": wholes,
-                "categories": len({task.thing.category for task in things if task.thing}),
-                "sources": list(study.arms),
-                **fields_of(study, "rule", "seed", "source", "left_out", folder=str(out)),
-            }
-        )
-        return
-    say(f"{len(things)} objects of {pictures} pictures from {study.source}")
+    pictures = len({task.candidates[0].image for task in things})
+    wholes = len(study.tasks) - len(things)
+    categories = len({task.thing.category for task in things if task.thing})
+    terminal.print_if_json(
+        {
+            **terminal.fields_of(study, "name", "kind", objects=len(things), pictures=pictures),
+            **{"whole_pictures": wholes, "categories": categories, "sources": study.arms},
+            **terminal.fields_of(study, "rule", "seed", "source", "left_out", folder=out),
+        }
+    )
+    terminal.say(f"{len(things)} objects of {pictures} pictures from {study.source}")
     if wholes:
-        say(f"{wholes} pictures are also rated as a whole")
+        terminal.say(f"{wholes} pictures are also rated as a whole")
     print_study("sources", study, out)
 
 
 def print_study(label: str, study: RatingStudy, out: Path) -> None:
     """Print the arms or sources of a new study, what it leaves out, and the next command."""
-    say(f"{label:<10}{', '.join(study.arms)}")
+    terminal.say(f"{label:<10}{', '.join(study.arms)}")
     for why, count in study.left_out.items():
-        say(f"left out  {count} × {why}")
-    say(f"rate it   scenewright rate serve {out}")
+        terminal.say(f"left out  {count} × {why}")
+    terminal.say(f"rate it   scenewright rate serve {out}")
 
 
 @app.command()
@@ -279,16 +242,12 @@ def serve(
 
     study = StudyFolder(folder)
 
-    async def serve_pages() -> None:
-        async with serving(study, host, port, token) as url:
-            stop = stop_on_signal()
-            say(f"Rate at   {url}   (Ctrl-C ends it.)")
-            say(f"Kept in   {study.database.resolve()}")
-            sys.stdout.flush()
-            await stop.wait()
-
-    run_async(serve_pages())
-    note("stopped; all ratings are kept.")
+    kept = f"Kept in   {study.database.resolve()}"
+    terminal.serve_until_signal(
+        serving(study, host, port, token),
+        lambda url: f"Rate at   {url}   (Ctrl-C ends it.)\n{kept}",
+    )
+    terminal.note("stopped; all ratings are kept.")
 
 
 @app.command()
@@ -320,15 +279,13 @@ def labels(
 
     study = StudyFolder(folder)
     made = write_labels(study, ratings_of(study), out, fewest)
-    if as_json:
-        print_json(made)
-        return
-    say(f"{made.labels} labels written to {out}; {made.holds} hold")
-    say(
+    terminal.print_if_json(made)
+    terminal.say(f"{made.labels} labels written to {out}; {made.holds} hold")
+    terminal.say(
         f"left out: {made.ties} ties, {made.undecided} that nobody could tell, {made.too_few} with "
         f"too few votes, {made.absent} about absent objects"
     )
-    say(f"use them  scenewright judges calibrate --labels {out}")
+    terminal.say(f"use them  scenewright judges calibrate --labels {out}")
 
 
 @app.command()
@@ -374,21 +331,21 @@ def report(
     study: RatingStudy | None = None
     if source.is_dir():
         if columns or kind:
-            raise fail("--columns and --kind are for tables: a study has its own")
+            raise terminal.fail("--columns and --kind are for tables: a study has its own")
         rated = StudyFolder(source)
         ratings, study = ratings_of(rated), rated.study
     else:
         names = options.named_values(
-            "--columns", split_list(columns), "OURS=THEIRS", "rater=worker_id"
+            "--columns", terminal.split_list(columns), "OURS=THEIRS", "rater=worker_id"
         )
         ratings = read_csv(source, names, None if kind is None else kind_named(kind))
-    where = console(stderr=True)
-    show = (lambda text: note(f"{text} …")) if where.is_terminal and not quiet else None
+    where = terminal.console(stderr=True)
+    show = (lambda text: terminal.note(f"{text} …")) if where.is_terminal and not quiet else None
     place = out or (source / "report" if source.is_dir() else source.with_suffix(".report"))
     made: RatingReport | ObjectReport
     if study is not None and study.kind == "objects":
         if evaluation is not None or lower:
-            raise fail("ratings of objects have no evaluation: leave EVAL out")
+            raise terminal.fail("ratings of objects have no evaluation: leave EVAL out")
         made = object_report(
             ratings, study, about=source.name, resamples=resamples, seed=seed, tick=show
         )
@@ -408,17 +365,15 @@ def report(
             f"{len(made.raters)} raters, {made.items} items, {made.ratings} ratings ({made.kind}); "
             "in brackets 95 % intervals over items"
         )
-    if as_json:
-        print_json(made)
-        return
+    terminal.print_if_json(made)
     for answer in made.answers:
-        say(answer.sentence, "bold")
-    say(size)
+        terminal.say(answer.sentence, "bold")
+    terminal.say(size)
     for heads, rows in tables:
         if rows:
-            say("")
-            print_table(heads, rows)
-    say(f"\nreport   {page}")
+            terminal.say("")
+            terminal.print_table(heads, rows)
+    terminal.say(f"\nreport   {page}")
 
 
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -528,7 +483,7 @@ def kind_named(text: str) -> Kind:
     for known in KINDS:
         if text == known:
             return known
-    raise fail(f"unknown kind {text!r}: use one of {', '.join(KINDS)}")
+    raise terminal.fail(f"unknown kind {text!r}: use one of {', '.join(KINDS)}")
 
 
 @app.command()
@@ -560,20 +515,20 @@ def export(
     from scenewright.evals.human_ratings.table import ratings_of, write_csv
 
     if place is not None and out is not None:
-        raise fail("OUT and --out are the same: give one of them")
+        raise terminal.fail("OUT and --out are the same: give one of them")
     target = place or out or Path("ratings.csv")
     study = StudyFolder(folder)
     if study.study.kind == "objects" and target.suffix.lower() != ".csv":
         from scenewright.evals.human_ratings.object_report import export_objects
 
         made = export_objects(study, target, fewest)
-        say(
+        terminal.say(
             f"{made.objects} objects of {made.pictures} pictures written to {target}; left "
             f"out: {made.excluded} that a rater took out, {made.unfinished} that need more "
             "raters"
         )
         return
     if fewest is not None:
-        raise fail("--fewest is for folders of rated objects: leave it out")
+        raise terminal.fail("--fewest is for folders of rated objects: leave it out")
     count = write_csv(ratings_of(study), target)
-    say(f"{count} ratings written to {target}")
+    terminal.say(f"{count} ratings written to {target}")

@@ -8,26 +8,16 @@ Args:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from scenewright.cli import console as terminal
 from scenewright.cli import costs, options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import (
-    Exit,
-    fail,
-    note,
-    print_json,
-    print_table,
-    run_and_free,
-    run_async,
-    say,
-    split_list,
-)
 from scenewright.cli.options import answers_file, judges_or_profile
 from scenewright.cli.progress import show_progress
 from scenewright.cli.real_bench_schema import app as schema
@@ -72,7 +62,7 @@ def score(
     yes: options.Yes = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
-) -> Exit:
+) -> terminal.Exit:
     """Score pictures by the attributes and relations of their class.
 
     A picture's class is the name of its folder, or --class. The judges of the profile, or --judges,
@@ -104,27 +94,14 @@ def score(
         at_once: Concurrent pictures.
     """
     rows = scored_rows(
-        pictures,
-        schema_file,
-        out,
-        label=label,
-        profile=profile,
-        judges=judges or (),
-        wording=wording,
-        asking=asking,
-        weighting=weighting,
-        style=style,
-        store=store,
-        at_once=at_once,
-        confirm=lambda usd, models: costs.agree(usd, limit_usd, yes, "raise --limit-usd", models),
-        quiet=quiet,
-    )
-    if as_json:
-        print_json(rows)
-    else:
-        print_rows(rows, out)
-    unjudged = any(row.base is None for row in rows)
-    return Exit.UNJUDGED if unjudged else Exit.OK
+        pictures, schema_file, out,
+        label=label, profile=profile, judges=judges, wording=wording, asking=asking,
+        weighting=weighting, style=style, store=store, at_once=at_once, limit_usd=limit_usd,
+        yes=yes, quiet=quiet,
+    )  # fmt: skip
+    terminal.print_if_json(rows)
+    print_rows(rows, out)
+    return terminal.Exit.UNJUDGED if any(row.base is None for row in rows) else terminal.Exit.OK
 
 
 def scored_rows(
@@ -134,39 +111,31 @@ def scored_rows(
     *,
     label: str | None = None,
     profile: str | None = None,
-    judges: Sequence[str] = (),
+    judges: Sequence[str] | None = None,
     wording: Wording | None = None,
     asking: Literal["waves", "together"] | None = None,
     weighting: Literal["probability", "hard"] = "probability",
     style: Path | None = None,
     store: Path | None = None,
     at_once: int = 16,
-    confirm: Callable[[float, Sequence[str]], None],
+    limit_usd: float,
+    yes: bool,
     quiet: bool,
 ) -> list[RealRow]:
-    """Score the pictures as :func:`score` does and write the rows.
-
-    ``confirm`` takes the dollars that are known, and the judges.
-    """
+    """Score the pictures as :func:`score` does and write the rows."""
     from scenewright.agents.panel.panel import Panel
-    from scenewright.evals.studies.real.real_scorer import (
-        PARQUET,
-        Picture,
-        RealScorer,
-        score_pictures,
-        write_rows,
-    )
+    from scenewright.evals.studies.real import real_scorer as real
     from scenewright.evals.studies.real.schema import SchemaError, read_schemas
     from scenewright.evals.studies.real.style import StyleScorer, pictures_in
     from scenewright.providers import AnswerStore
     from scenewright.runs.model_factory.profiles import build_panel
 
-    if out is not None and out.suffix not in (".jsonl", PARQUET):
-        raise fail(f"--out {out}: name a file that ends in .jsonl or .parquet")
+    if out is not None and out.suffix not in (".jsonl", real.PARQUET):
+        raise terminal.fail(f"--out {out}: name a file that ends in .jsonl or .parquet")
     schemas = read_schemas(schema_file)
     found = list(
         {
-            file: Picture(file, label or file.absolute().parent.name)
+            file: real.Picture(file, label or file.absolute().parent.name)
             for place in pictures
             for file in (pictures_in(place) if place.is_dir() else [place])
         }.values()
@@ -180,7 +149,7 @@ def scored_rows(
             "class, or give --class"
         )
     settings, chosen = judges_or_profile(judges, profile)
-    specs = split_list(judges) if chosen is None else chosen.judges
+    specs = terminal.split_list(judges) if chosen is None else chosen.judges
     place = answers_file(store)
     place.parent.mkdir(parents=True, exist_ok=True)
     style_scorer = None if style is None else StyleScorer(style)
@@ -192,18 +161,15 @@ def scored_rows(
     async def scored() -> list[RealRow]:
         made = await build_panel(list(specs), settings=settings)
         with closing(AnswerStore(place)) as answers:
-            scorer = RealScorer(
-                made,
-                answers,
-                panel=Panel() if chosen is None else Panel.of(chosen, made),
-                wording=wording,
-                asking=asking or ("waves" if chosen is None else chosen.asking),
-                weighting=weighting,
-                limit=settings.judge_timeout,
-            )
+            scorer = real.RealScorer(
+                made, answers, panel=Panel() if chosen is None else Panel.of(chosen, made),
+                wording=wording, asking=asking or ("waves" if chosen is None else chosen.asking),
+                weighting=weighting, limit=settings.judge_timeout,
+            )  # fmt: skip
             for label in dict.fromkeys(picture.label for picture in found):
                 scorer.check(schemas[label])
-            confirm(_forecast(scorer, found, schemas, place, quiet), specs)
+            usd = _forecast(scorer, found, schemas, place, quiet)
+            costs.agree(usd, limit_usd, yes, "raise --limit-usd", specs)
             with show_progress("scoring", quiet, lines=False) as show:
                 done, spent = 0, 0.0
 
@@ -213,28 +179,20 @@ def scored_rows(
                     spent += 0.0 if kept else row.usd
                     show(done, len(found), more=f"{spent:.2f} USD")
 
-                return await score_pictures(
-                    scorer,
-                    found,
-                    schemas,
-                    None if out is None else out.with_suffix(".jsonl"),
-                    style=None if style is None else style_score,
-                    at_once=at_once,
+                return await real.score_pictures(
+                    scorer, found, schemas, None if out is None else out.with_suffix(".jsonl"),
+                    style=None if style is None else style_score, at_once=at_once,
                     on_row=scored_one,
-                )
+                )  # fmt: skip
 
-    rows = run_and_free(scored())
-    if out is not None and out.suffix == PARQUET:
-        write_rows(out, rows)
+    rows = terminal.run_and_free(scored())
+    if out is not None and out.suffix == real.PARQUET:
+        real.write_rows(out, rows)
     return rows
 
 
 @app.command()
-def agree(
-    scores: Path,
-    labels: Path,
-    as_json: options.Json = False,
-) -> Exit:
+def agree(scores: Path, labels: Path, as_json: options.Json = False) -> terminal.Exit:
     """Compare scores with people's labels: Spearman's and Kendall's rank correlations.
 
     Pictures are matched by their path as in SCORES, or by their file name where it is unique.
@@ -268,10 +226,10 @@ def agree(
     }
     known = {name: v for name, v in columns.items() if any(x is not None for x in v.values())}
     found = agreement(known, {keys[image]: label for image, label in people.items()})
+    terminal.print_if_json(found)
     if as_json:
-        print_json(found)
-        return Exit.OK
-    print_table(
+        return terminal.Exit.OK
+    terminal.print_table(
         ("score", "Spearman", "Kendall", "pictures", "unscored"),
         [
             (one.name, one.spearman.text(), one.kendall.text(), str(one.spearman.n),
@@ -279,7 +237,7 @@ def agree(
             for one in found
         ],
     )  # fmt: skip
-    return Exit.UNJUDGED if not found else Exit.OK
+    return terminal.Exit.UNJUDGED if not found else terminal.Exit.OK
 
 
 def _forecast(
@@ -310,7 +268,7 @@ def _forecast(
         price = "price unknown" if usd is None else f"about {dollars(usd)} at most"
         paid = f", {calls} calls or a few more, {price}" if calls else ""
         counts = f"{len(pictures)} pictures, at most {questions} questions{paid}"
-        note(f"{counts}; answers are kept in {store}")
+        terminal.note(f"{counts}; answers are kept in {store}")
     return usd or 0.0
 
 
@@ -328,25 +286,25 @@ def print_rows(rows: Sequence[RealRow], out: Path | None) -> None:
         lines.append((*cells, "; ".join(wrong)))
     more = ("style", "combined") if styled else ()
     heads = ("picture", "class", "S_att", "visible", "S_rel", *more, "not as described")
-    print_table(heads, lines, wraps=True)
+    terminal.print_table(heads, lines, wraps=True)
     if len(rows) > _SHOWN:
-        say(f"… and {len(rows) - _SHOWN} more: --out or --json gives all")
-    say("")
+        terminal.say(f"… and {len(rows) - _SHOWN} more: --out or --json gives all")
+    terminal.say("")
     classes = []
     for label in sorted({row.label for row in rows}):
         inside = [row for row in rows if row.label == label]
         known = [row.base for row in inside if row.base is not None]
         mean = number(sum(known) / len(known) if known else None)
         classes.append((label, str(len(inside)), str(len(known)), mean))
-    print_table(("class", "pictures", "scored", "mean"), classes)
+    terminal.print_table(("class", "pictures", "scored", "mean"), classes)
     tokens, usd = sum(row.tokens for row in rows), sum(row.usd for row in rows)
     seconds = sum(row.seconds for row in rows) / len(rows)
-    say(
+    terminal.say(
         f"\na picture: {tokens / len(rows):,.0f} tokens, {dollars(usd / len(rows))}, "
         f"{seconds:.1f} s; in total {dollars(usd)}"
     )
     if out is not None:
-        say(f"wrote {out}")
+        terminal.say(f"wrote {out}")
 
 
 TABLES = ("scores.jsonl", "scores.parquet")
@@ -375,7 +333,7 @@ def filter_pictures(
     page: bool = True,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
-) -> Exit:
+) -> terminal.Exit:
     """Keep the best pictures of each class by their REAL scores.
 
     SCORES is a file of `scenewright real-bench score`, or a folder that holds one (scores.jsonl or
@@ -415,9 +373,11 @@ def filter_pictures(
     from scenewright.evals.studies.real.style import StyleScorer, digests
 
     if top is None and least is None:
-        raise fail("choose what to keep: --top K, --least X, or both")
+        raise terminal.fail("choose what to keep: --top K, --least X, or both")
     if schema is None and (profile or judges):
-        raise fail("--profile and --judges need --schema: existing scores are not made again")
+        raise terminal.fail(
+            "--profile and --judges need --schema: existing scores are not made again"
+        )
     plan = filtering.FilterPlan.model_validate({"by": by, "top": top, "least": least, "per": per})
     if schema is not None:
         if not scores.is_dir():
@@ -433,17 +393,9 @@ def filter_pictures(
         filtering.open_folder(out)
         table = out / TABLES[0]
         scored_rows(
-            (scores,),
-            schema,
-            table,
-            profile=profile,
-            judges=judges or (),
-            wording=wording,
-            confirm=lambda usd, models: costs.agree(
-                usd, limit_usd, yes, "raise --limit-usd", models
-            ),
-            quiet=quiet,
-        )
+            (scores,), schema, table, profile=profile, judges=judges, wording=wording,
+            limit_usd=limit_usd, yes=yes, quiet=quiet,
+        )  # fmt: skip
     elif not scores.exists():
         raise filtering.FilterError(
             f"{scores} does not exist: make scores with `scenewright real-bench score`"
@@ -476,7 +428,7 @@ def filter_pictures(
             return values
 
         if style is not None:
-            styles = run_async(score_styles(style))
+            styles = terminal.run_async(score_styles(style))
             rows = [row.with_style(styles.get(row.image)) for row in rows]
         filtered = filtering.write_filtered(
             filtering.filter_rows(rows, plan, contents), files, out, plan,
@@ -484,34 +436,27 @@ def filter_pictures(
             tell=lambda doing: show(0, 0, doing),
         )  # fmt: skip
     answer, kept = filtering.answer_of(filtered, plan), [one for one in filtered if one.kept]
-    if as_json:
-        print_json(
-            {
-                "out": str(out),
-                "answer": answer,
-                "plan": plan,
-                "pictures": len(filtered),
-                "kept": len(kept),
-                "classes": filtering.classes_in_numbers(filtered),
-            }
-        )
-    else:
-        _print_filtered(filtered, answer.sentence)
-        say(f"{out / filtering.MANIFEST}" + (f", {out / filtering.PAGE}" if page else ""))
+    counts = {"pictures": len(filtered), "kept": len(kept)}
+    classes = filtering.classes_in_numbers(filtered)
+    terminal.print_if_json(
+        {"out": out, "answer": answer, "plan": plan, **counts, "classes": classes}
+    )
+    _print_filtered(filtered, answer.sentence)
+    terminal.say(f"{out / filtering.MANIFEST}" + (f", {out / filtering.PAGE}" if page else ""))
     complete = {one.label for one in filtered} == {one.label for one in kept}
-    return Exit.OK if complete else Exit.MISSING
+    return terminal.Exit.OK if complete else terminal.Exit.MISSING
 
 
 def _print_filtered(filtered: Sequence[Filtered], sentence: str) -> None:
     from scenewright.evals.studies.real.filtering import WHY, tallies
 
-    say(sentence, "bold")
+    terminal.say(sentence, "bold")
     shown = {
         why: title
         for why, title in WHY.items()
         if why == "kept" or any(one.why == why for one in filtered)
     }
-    print_table(
+    terminal.print_table(
         ("class", "pictures", *shown.values(), "lowest kept", "mean kept", "mean ranked"),
         [
             (one.label, str(one.pictures), *(str(one.counts.get(why, 0)) for why in shown),
@@ -521,11 +466,11 @@ def _print_filtered(filtered: Sequence[Filtered], sentence: str) -> None:
     )  # fmt: skip
     unscored = [one for one in filtered if one.why in ("unscored", "unreadable", "changed")]
     for lost in unscored[:10]:
-        say(f"{lost.why}: {lost.image}: {lost.told}", "yellow")
+        terminal.say(f"{lost.why}: {lost.image}: {lost.told}", "yellow")
     if len(unscored) > 10:
-        say(f"and {len(unscored) - 10} more, in the manifest", "yellow")
+        terminal.say(f"and {len(unscored) - 10} more, in the manifest", "yellow")
     if tied := sum(one.tied for one in filtered):
-        say(
+        terminal.say(
             f"{tied} pictures share the score at the cut of their class: "
             f"{sum(one.tied and one.kept for one in filtered)} of them are kept by a hash of "
             "their content, not by their score",

@@ -14,20 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import (
-    Exit,
-    console,
-    fail,
-    note,
-    print_json,
-    print_table,
-    run_and_free,
-    say,
-)
-from scenewright.cli.costs import agree, cost_line
-from scenewright.cli.progress import show_progress
+from scenewright.cli.costs import agree_to_calls
+from scenewright.cli.progress import show_progress, show_status
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
@@ -49,7 +40,7 @@ def make(
     limit_usd: options.LimitUsd = 5.0,
     yes: options.Yes = False,
     quiet: options.Quiet = False,
-) -> Exit:
+) -> terminal.Exit:
     """Make schemas by a language model over a text of each class.
 
     Each attribute needs a quote from the text. Replies are kept in OUT.replies.db, so that the same
@@ -75,20 +66,18 @@ def make(
     model = text_model_of(chat)
     question = EXISTENCE if existence is None else existence.strip() or None
     costs = expected(model, found)
-    if not quiet:
-        note(f"{len(found)} classes; at most {cost_line(model.name, costs)}")
-    unpriced = [model.name] if costs.usd is None else []
-    agree(costs.usd, limit_usd, yes, "raise --limit-usd", unpriced)
+    size = f"{len(found)} classes; at most "
+    agree_to_calls(model.name, costs, limit_usd, yes, quiet, size)
     with (
         Ledger(out.with_name(f"{out.name}.replies.db")) as ledger,
         show_progress("asking", quiet, lines=False) as show,
     ):
         work = make_schemas(ledger, model, found, existence=question, retry=retry, on_progress=show)
-        made = run_and_free(work)
+        made = terminal.run_and_free(work)
     schemas = [one.schema for one in made if one.schema is not None]
     if schemas:
         write_schemas(out, schemas)
-    print_table(
+    terminal.print_table(
         ("class", "attributes", "left out", "note"),
         [
             (one.name, str(0 if one.schema is None else len(one.schema.attributes)),
@@ -98,11 +87,11 @@ def make(
     )  # fmt: skip
     for one in made:
         for dropped in one.dropped:
-            note(f"note: {one.name}: {dropped}")
+            terminal.note(f"note: {one.name}: {dropped}")
     usd, tokens = sum(one.usd for one in made), sum(one.tokens for one in made)
     written = f"wrote {out}" if schemas else "nothing to write"
-    say(f"{written}: {tokens:,} tokens, {dollars(usd)}")
-    return Exit.MISSING if len(schemas) < len(made) else Exit.OK
+    terminal.say(f"{written}: {tokens:,} tokens, {dollars(usd)}")
+    return terminal.Exit.MISSING if len(schemas) < len(made) else terminal.Exit.OK
 
 
 @app.command()
@@ -113,7 +102,7 @@ def cub(
     certainty: Annotated[int, typer.Option(min=1, max=4)] = 3,
     existence: str | None = None,
     quiet: options.Quiet = False,
-) -> Exit:
+) -> terminal.Exit:
     """Make schemas from annotations in the format of CUB-200-2011.
 
     Exit codes: 0 made; 1 made, but some classes have none; 2 wrong input.
@@ -126,37 +115,30 @@ def cub(
     from scenewright.evals.studies.real.schema import write_schemas
     from scenewright.evals.studies.real.schema_making import BIRD_EXISTENCE, cub_schemas
 
-    where = console(stderr=True)
     question = BIRD_EXISTENCE if existence is None else existence.strip() or None
-    with where.status("reading") as status:
-
-        def show(lines: int) -> None:
-            if not quiet:
-                status.update(f"{lines:,} labels read")
-
+    with show_status("reading") as tell:
         made = cub_schemas(
-            folder, share=share, certainty=certainty, existence=question, on_progress=show
-        )
+            folder, share=share, certainty=certainty, existence=question,
+            on_progress=lambda lines: None if quiet else tell(f"{lines:,} labels read"),
+        )  # fmt: skip
     for problem in made.bad:
-        note(f"note: left out: {problem}")
+        terminal.note(f"note: left out: {problem}")
     if made.n_bad > len(made.bad):
-        note(f"note: {made.n_bad - len(made.bad)} more lines are left out")
+        terminal.note(f"note: {made.n_bad - len(made.bad)} more lines are left out")
     if not made.schemas:
-        raise fail("no class has a common attribute: lower --share or --certainty")
+        raise terminal.fail("no class has a common attribute: lower --share or --certainty")
     write_schemas(out, made.schemas)
     count = sum(len(schema.attributes) for schema in made.schemas)
-    say(f"wrote {out}: {len(made.schemas)} classes, {count} attributes of {made.lines:,} labels")
+    terminal.say(
+        f"wrote {out}: {len(made.schemas)} classes, {count} attributes of {made.lines:,} labels"
+    )
     if made.without:
-        note(f"note: without a common attribute: {', '.join(made.without[:8])}")
-        raise typer.Exit(int(Exit.MISSING))
-    return Exit.OK
+        terminal.note(f"note: without a common attribute: {', '.join(made.without[:8])}")
+    return terminal.Exit.MISSING if made.without else terminal.Exit.OK
 
 
 @app.command()
-def check(
-    file: Path,
-    as_json: options.Json = False,
-) -> Exit:
+def check(file: Path, as_json: options.Json = False) -> terminal.Exit:
     """Check a file of schemas and list every fault.
 
     Exit codes: 0 sound; 2 faults.
@@ -167,20 +149,18 @@ def check(
     from scenewright.evals.studies.real.schema import AttributeSchema, check_schemas
 
     schemas, faults = check_schemas(file)
-    if as_json:
-        print_json({"file": str(file), "classes": schemas, "faults": faults})
-    else:
-        rows = []
-        for schema in schemas:
-            if isinstance(schema, AttributeSchema):
-                asks = f"{len(schema.attributes)} attributes"
-            else:
-                asks = f"{len(schema.entities)} entities, {len(schema.relations)} relations"
-            rows.append((schema.name, str(schema.version), schema.made_by, asks))
-        print_table(("class", "version", "made by", "asks about"), rows)
-        for fault in faults:
-            note(f"fault: {fault}", "red")
-    return Exit.USAGE if faults else Exit.OK
+    terminal.print_if_json({"file": file, "classes": schemas, "faults": faults})
+    rows = []
+    for schema in schemas:
+        if isinstance(schema, AttributeSchema):
+            asks = f"{len(schema.attributes)} attributes"
+        else:
+            asks = f"{len(schema.entities)} entities, {len(schema.relations)} relations"
+        rows.append((schema.name, str(schema.version), schema.made_by, asks))
+    terminal.print_table(("class", "version", "made by", "asks about"), rows)
+    for fault in faults if not as_json else ():
+        terminal.note(f"fault: {fault}", "red")
+    return terminal.Exit.USAGE if faults else terminal.Exit.OK
 
 
 def read_texts(places: list[Path]) -> list[ClassText]:

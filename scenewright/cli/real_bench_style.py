@@ -17,7 +17,7 @@ import typer
 
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
-from scenewright.cli.console import Exit, print_json, print_table, run_async, say
+from scenewright.cli.console import Exit, print_if_json, print_table, run_async, say
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
@@ -72,10 +72,7 @@ def train(
         held_out: Share held out for the test, if SET defines no parts.
         save_seconds: Save a checkpoint at least this often, in seconds.
     """
-    from pydantic import ValidationError
-
-    from scenewright.core.validation import first_problem
-    from scenewright.evals.studies.real.style import StyleError, checked, read_labelled
+    from scenewright.evals.studies.real.style import checked, read_labelled
     from scenewright.evals.studies.real.style_training import StylePlan, train_style
 
     pictures = read_labelled(data)
@@ -90,22 +87,16 @@ def train(
             show(stand.step, stand.steps, stand.doing, more)
 
         with _model(model, seed) as (source, usual):
-            try:
-                plan = StylePlan.model_validate(
-                    usual
-                    | options.without_none(rate=rate, batch=batch, epochs=epochs)
-                    | {"texts": {"photo": photo, "illustration": illustration}, "seed": seed}
-                )
-            except ValidationError as error:
-                raise StyleError(first_problem(error)) from error
+            given = options.without_none(rate=rate, batch=batch, epochs=epochs)
+            texts = {"photo": photo, "illustration": illustration}
+            values = {**usual, **given, "texts": texts, "seed": seed}
+            plan = options.validated(StylePlan, values)
             report = train_style(
                 source, found, out, plan, device=device, save_seconds=save_seconds,
                 name=model, tell=tell,
             )  # fmt: skip
     assert report is not None
-    if as_json:
-        print_json(report)
-        return
+    print_if_json(report)
     print_table(
         ("held-out pictures", "before", "after"),
         [
@@ -162,24 +153,19 @@ def score(
     rows = [{"image": str(one.file), "s_style": one.score, "reason": one.reason} for one in found]
     if out is not None:
         write_text(out, "\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
-    if as_json:
-        print_json({"scorer": scorer.id, "fingerprint": scorer.fingerprint, "pictures": rows})
-    else:
-        scores = ["unscored" if one.score is None else f"{one.score:.3f}" for one in found]
-        names = [str(one.file) for one in found]
-        print_table(("picture", "P(photo)"), list(zip(names, scores, strict=True)))
-        for one in found:
-            if one.score is None:
-                say(f"unscored: {one.reason}")
-    return Exit.UNJUDGED if any(one.score is None for one in found) else Exit.OK
+    print_if_json({"scorer": scorer.id, "fingerprint": scorer.fingerprint, "pictures": rows})
+    scores = ("unscored" if one.score is None else f"{one.score:.3f}" for one in found)
+    print_table(("picture", "P(photo)"), zip((str(one.file) for one in found), scores, strict=True))
+    unscored = [one for one in found if one.score is None]
+    for one in unscored:
+        say(f"unscored: {one.reason}")
+    return Exit.UNJUDGED if unscored else Exit.OK
 
 
 @app.command()
 @resumable("the same command goes on")
 def paint(
-    out: Path,
-    n: Annotated[int, typer.Option("--n", "-n", min=1)] = 500,
-    seed: options.Seed = 0,
+    out: Path, n: Annotated[int, typer.Option("--n", "-n", min=1)] = 500, seed: options.Seed = 0
 ) -> None:
     """Paint a set of the miniature world: paintings as photos, pencil drawings as illustrations.
 

@@ -18,21 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import option_groups, resumable
-from scenewright.cli.console import (
-    EXIT_HELP,
-    Exit,
-    console,
-    fail,
-    note,
-    print_json,
-    print_labelled,
-    print_result_as,
-    print_table,
-    run_async,
-    say,
-)
 from scenewright.cli.intents import ask_back, intent_lines, warn_of_reading, warn_unread
 from scenewright.cli.options import chosen_profile
 from scenewright.cli.run_options import run_options, takes_run_options
@@ -68,7 +56,7 @@ def graph_or_sentence(
     if isinstance(found, Sentence) and who == "rules":
         found = parse_caption(found)
     if not found:
-        raise fail("the scene has no objects: name at least one, for example 'red ball'")
+        raise terminal.fail("the scene has no objects: name at least one, for example 'red ball'")
     return found
 
 
@@ -89,7 +77,7 @@ def read_argument(
 
     chosen = sentence_reader(reader)
     found = graph_or_sentence(source, index, profile, chosen)
-    return run_async(read_scene(found, profile, settings, reader=chosen))
+    return terminal.run_async(read_scene(found, profile, settings, reader=chosen))
 
 
 def sentence_reader(name: str | None) -> SentenceReader | None:
@@ -114,26 +102,22 @@ def scene_line(scene: SceneGraph) -> str:
     return f"understood: {cut_short(words, 300)} ({told})"
 
 
-def exit_code(card: ScoreCard | None) -> Exit:
+def exit_code(card: ScoreCard | None) -> terminal.Exit:
     """Return the exit code for the score card of a kept candidate."""
     if card is None or card.fact_recall is None:
-        return Exit.UNJUDGED
-    return Exit.OK if card.satisfied else Exit.MISSING
+        return terminal.Exit.UNJUDGED
+    return terminal.Exit.OK if card.satisfied else terminal.Exit.MISSING
 
 
 def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
     """Return the scores and recalls of a card, or None without one."""
     if card is None:
         return None
+    kinds = ("object", "attribute", "relation")
     return {
-        "sgscore": card.sgscore,
-        "fact_recall": card.fact_recall,
-        "expected_recall": card.expected_recall,
-        "object_recall": card.objects.value,
-        "attribute_recall": card.attributes.value,
-        "relation_recall": card.relations.value,
-        "satisfied": card.satisfied,
-        "probability_methods": card.methods,
+        **terminal.fields_of(card, "sgscore", "fact_recall", "expected_recall"),
+        **{f"{kind}_recall": getattr(card, f"{kind}s").value for kind in kinds},
+        **terminal.fields_of(card, "satisfied", probability_methods=card.methods),
         **({"ocr": card.ocr} if card.realism.total else {}),
     }
 
@@ -160,7 +144,7 @@ def refine(
     yes: options.Yes = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
-) -> Exit:
+) -> terminal.Exit:
     """Draw SCENE, verify every fact, repair what is missing, and write a page of all rounds.
 
     The same command continues an interrupted run, or shows the finished one.
@@ -177,35 +161,35 @@ def refine(
         show_plan: Show the prompt, its tokens, the questions and the models; draw nothing.
         ask: Ask what is meant where the sentence can be read in several ways; needs a terminal.
     """
+    from scenewright.config.profiles import DIRECTOR
     from scenewright.config.settings import profile_drawing
 
     if profile is not None and model is not None:
-        raise fail("give --profile or --model: both name what draws")
+        raise terminal.fail("give --profile or --model: both name what draws")
     if fresh and out is not None and (out / "manifest.json").exists():
-        raise fail(f"{out} already holds a run: name another folder, or leave out --fresh")
+        raise terminal.fail(f"{out} already holds a run: name another folder, or leave out --fresh")
     choices = run_options(context)
-    if choices.strategy is not None:
-        _check_strategy(choices.strategy)
+    if choices.strategy not in (None, DIRECTOR):
+        from scenewright.graphs.strategies.registry import StrategyError, strategy_of
+
+        try:
+            strategy_of(choices.strategy)
+        except StrategyError as error:
+            raise terminal.fail(str(error)) from None
     chosen = chosen_profile(profile)[1] if model is None else profile_drawing(model)
     by, max_usd = choices.reader, choices.budget.usd
     source = graph_or_sentence(scene, index, chosen, by)
     if not (quiet or show_plan):
         if not isinstance(source, str):
-            note(scene_line(source))
+            terminal.note(scene_line(source))
         # Said before the imports and the loading, which take seconds.
-        note(f"loading the models of profile {chosen.name}")
+        terminal.note(f"loading the models of profile {chosen.name}")
     from scenewright.runs.plan import plan_run
 
     plan_of = partial(
-        plan_run,
-        profile=chosen,
-        options=choices,
-        start=start,
-        mask=mask,
-        out=out,
-        resume=not fresh,
-        on_model_change=on_model_change,
-    )
+        plan_run, profile=chosen, options=choices, start=start, mask=mask, out=out,
+        resume=not fresh, on_model_change=on_model_change,
+    )  # fmt: skip
     from scenewright.cli.costs import agree_to_run, spending_limit
 
     plan = plan_of(source)
@@ -224,22 +208,22 @@ def refine(
         # As it is drawn: a model may know only another word of an object.
         warn_unread(plan.scene, "`--ask` asks what is meant before anything is drawn")
     if show_plan:
-        show_preview(plan, as_json=as_json)
-        return Exit.OK
+        show_preview(plan)
+        return terminal.Exit.OK
     if not agreed:
         plan = agree_to_run(plan, max_usd, yes, quiet)
-    return run_plan(plan, as_json=as_json, quiet=quiet)
+    return run_plan(plan, quiet)
 
 
 def _read_by_model(plan: RunPlan, quiet: bool, earlier: SentenceReading | None = None) -> RunPlan:
     """Return ``plan`` with what its language model reads, told on standard error."""
     from scenewright.runs.run_reading import read_plan
 
-    plan = run_async(read_plan(plan, earlier))
+    plan = terminal.run_async(read_plan(plan, earlier))
     if plan.reading is not None and plan.reading.problem:
-        note(f"warning: {plan.reading.problem}", "yellow")
+        terminal.note(f"warning: {plan.reading.problem}", "yellow")
     if not quiet:
-        note(scene_line(plan.scene))
+        terminal.note(scene_line(plan.scene))
     return plan
 
 
@@ -265,46 +249,34 @@ def _ask_back(plan: RunPlan, plan_of: Callable[..., RunPlan]) -> RunPlan:
     return plan if scene == plan.scene else within(plan_of(scene, reading=reading))
 
 
-def _check_strategy(name: str) -> None:
-    """End the command if there is no strategy of that name."""
-    from scenewright.config.profiles import DIRECTOR
-    from scenewright.graphs.strategies.registry import StrategyError, strategy_of
-
-    try:
-        if name != DIRECTOR:
-            strategy_of(name)
-    except StrategyError as error:
-        raise fail(str(error)) from None
+refine.__doc__ = f"{refine.__doc__}\n\n    {terminal.EXIT_HELP}\n    "
 
 
-refine.__doc__ = f"{refine.__doc__}\n\n    {EXIT_HELP}\n    "
-
-
-def run_plan(plan: RunPlan, *, as_json: bool, quiet: bool) -> Exit:
+def run_plan(plan: RunPlan, quiet: bool) -> terminal.Exit:
     """Execute a run with progress on standard error, print its result, and return the exit code."""
     from scenewright.cli.run_display import show_run_progress
     from scenewright.runs.api import execute
     from scenewright.runs.record import read_run
 
-    with show_run_progress(console(stderr=True), quiet) as watcher:
-        result = run_async(execute(plan, watcher))
+    with show_run_progress(terminal.console(stderr=True), quiet) as watcher:
+        result = terminal.run_async(execute(plan, watcher))
     view = read_run(result.folder)
-    code = exit_code(view.card("loop"))
-    print_result_as(as_json, run_json(view, result.page, code), show_run, view, result.page)
-    return code
+    return show_run(view, result.page)
 
 
-def show_run(view: RunRecord, page: Path | None, ids: bool = False) -> None:
-    """Print a run's table and its result; with ``ids`` also the id of each fact."""
+def show_run(view: RunRecord, page: Path | None, ids: bool = False) -> terminal.Exit:
+    """Print a run's table and its result, and return its exit code; ``ids`` shows facts' ids."""
     from scenewright.cli.run_display import legend, print_result
 
-    where = console()
+    terminal.print_if_json(run_json(view, page))
+    where = terminal.console()
     print_result(view, where, str(page) if page else "", ids)
-    for warning in prompt_warnings(view):
-        note(f"warning: {warning}")
+    for warning in prompt_warnings(view) if not where.quiet else ():
+        terminal.note(f"warning: {warning}")
     states = [r.state(fact.id) for r in view.rounds for fact in view.facts]
     if states:
         where.print(legend(states, where))
+    return exit_code(view.card("loop"))
 
 
 def prompt_warnings(view: RunRecord) -> list[str]:
@@ -321,24 +293,21 @@ def prompt_warnings(view: RunRecord) -> list[str]:
     ]
 
 
-def run_json(view: RunRecord, page: Path | None, code: Exit) -> dict[str, Any]:
+def run_json(view: RunRecord, page: Path | None) -> dict[str, Any]:
     """Return a run as one JSON object."""
     from scenewright.runs.result import result_of
 
-    data = result_of(view).model_dump(mode="json")
-    best = view.best
-    kept = best.candidate if best is not None else None
-    image = view.image_path(kept.image) if kept is not None else None
+    kept = view.best.candidate if view.best is not None else None
     return {
-        "exit_code": int(code),
-        "folder": str(view.folder),
-        "image": str(image) if image else None,
-        "page": str(page) if page else None,
+        "exit_code": exit_code(view.card("loop")),
+        "folder": view.folder,
+        "image": view.image_path(kept.image) if kept is not None else None,
+        "page": page,
         "loop": card_json(view.card("loop")),
         "report": card_json(view.card("report")),
         "warnings": prompt_warnings(view),
         "change_from_round_0": {"loop": view.change("loop"), "report": view.change("report")},
-        **data,
+        **result_of(view).model_dump(mode="json"),
     }
 
 
@@ -350,7 +319,7 @@ def score(
     profile: options.ProfileName = None,
     index: int | None = None,
     as_json: options.Json = False,
-) -> Exit:
+) -> terminal.Exit:
     """Ask the judges about every fact of SCENE in IMAGE.
 
     Args:
@@ -362,7 +331,7 @@ def score(
     from scenewright.runs.scoring import swapped
 
     if swapped(image, scene):
-        note(
+        terminal.note(
             f"note: {scene} is the image, so the scene is {str(image)!r}: write IMAGE before SCENE"
         )
         image, scene = Path(scene), str(image)
@@ -375,47 +344,41 @@ def score(
     read = read_argument(scene, index, chosen, settings, choices.reader)
     warn_of_reading(read)
     if not as_json:
-        note(scene_line(read.scene))
-        note("loading the judges")
-    found = run_async(ask(picture, read, chosen, realism=choices.realism))
+        terminal.note(scene_line(read.scene))
+        terminal.note("loading the judges")
+    found = terminal.run_async(ask(picture, read, chosen, realism=choices.realism))
     code = exit_code(found.loop)
-    if as_json:
-        # The figures that scripts look for come before the cards in full.
-        print_json(
-            {
-                "exit_code": int(code),
-                "image": str(image),
-                "scores": {"loop": card_json(found.loop), "report": card_json(found.report)},
-                **found.model_dump(mode="json"),
-            }
-        )
-    else:
-        where = console()
-        where.print(score_table(found, where))
-        where.print()
-        for label, value in card_lines(found):
-            where.print(f"{label:<9}{value}")
-        for line in unscored_lines(found):
-            say(f"{'unscored':<9}{line}")
-        where.print(legend([v.state for v in found.loop.verdicts], where))
+    # The figures that scripts look for come before the cards in full.
+    scores = {"loop": card_json(found.loop), "report": card_json(found.report)}
+    data = found.model_dump(mode="json")
+    terminal.print_if_json({"exit_code": code, "image": image, "scores": scores, **data})
+    where = terminal.console()
+    where.print(score_table(found, where))
+    where.print()
+    for label, value in card_lines(found):
+        where.print(f"{label:<9}{value}")
+    for line in unscored_lines(found):
+        terminal.say(f"{'unscored':<9}{line}")
+    where.print(legend([v.state for v in found.loop.verdicts], where))
     return code
 
 
-score.__doc__ = f"{score.__doc__}\n\n    {EXIT_HELP}\n    "
+score.__doc__ = f"{score.__doc__}\n\n    {terminal.EXIT_HELP}\n    "
 
 
 _READ_WHOLE = "read in chunks without a limit"
 
 
-def show_preview(plan: RunPlan, *, as_json: bool) -> None:
+def show_preview(plan: RunPlan) -> None:
     """Print what the run of ``plan`` would send and ask; nothing is loaded or drawn."""
     from scenewright.runs.preview import preview_of
 
-    found = run_async(preview_of(plan))
+    found = terminal.run_async(preview_of(plan))
     lines = _preview_lines(found)
     if plan.profile.accounts:
         lines.append(("costs", _costs(plan)))
-    print_result_as(as_json, found, print_labelled, lines, 10)
+    terminal.print_if_json(found)
+    terminal.print_labelled(lines, 10)
 
 
 def _costs(plan: RunPlan) -> str:
@@ -443,18 +406,14 @@ def _preview_lines(found: RunPreview) -> list[tuple[str, str]]:
     lines = [
         ("scene", names + (f"; {relations}" if relations else "")),
         *intent_lines(found.scene),
-        *([("reader", found.reader)] if found.reader else []),
+        ("reader", found.reader or ""),
         ("draws", f"{found.backend} (profile {found.profile})"),
         ("composer", found.composer + (f", {found.chat}" if found.chat else "")),
     ]
     if found.prompt is not None:
-        lines.append(("prompt", found.prompt))
-        if found.negative_prompt:
-            lines.append(("avoids", found.negative_prompt))
+        lines += [("prompt", found.prompt), ("avoids", found.negative_prompt or "")]
         lines += [("not drawn", passage.text) for passage in found.lost]
-        if found.added:
-            lines.append(("added", ", ".join(found.added)))
-        lines.append(("tokens", _tokens(found)))
+        lines += [("added", ", ".join(found.added)), ("tokens", _tokens(found))]
         statements = {fact.id: fact.statement for fact in found.facts}
         lines += [("dropped", statements.get(id_, id_)) for id_ in found.facts_dropped]
     else:
@@ -470,14 +429,14 @@ def _preview_lines(found: RunPreview) -> list[tuple[str, str]]:
         options = "" if fact.is_binary else f"  [{' / '.join(fact.options)}]"
         options += "  (no)" if fact.expected == "no" else ""
         lines.append(("asks", f"{fact.question}{options}"))
-    lines.append(("judges", ", ".join(found.judges) + f" (protocol {found.protocol})"))
-    if found.cascade:
-        lines.append(("cascade", found.cascade))
     own = " (self-report)" if found.self_report else ""
-    lines.append(("report", (", ".join(found.report_judges) or "none") + own))
-    if found.outside:
-        lines.append(("outside", found.outside))
-    return lines
+    lines += [
+        ("judges", ", ".join(found.judges) + f" (protocol {found.protocol})"),
+        ("cascade", found.cascade or ""),
+        ("report", (", ".join(found.report_judges) or "none") + own),
+        ("outside", found.outside or ""),
+    ]
+    return [(label, text) for label, text in lines if text]
 
 
 def _room(found: RunPreview) -> str:
@@ -520,19 +479,16 @@ def strategies(profile: options.ProfileName = None, as_json: options.Json = Fals
         {"name": name, "about": about, "lacks": lacks, "default": name == chosen.strategy}
         for name, about, lacks in (*found, (DIRECTOR, about, lacks))
     ]
-    print_result_as(
-        as_json,
-        {"strategies": rows},
-        print_table,
-        ("strategy", "what it does"),
-        [
-            (
-                f"{row['name']}{' (default)' if row['default'] else ''}",
-                f"{row['about']}{' Not here: ' + str(row['lacks']) if row['lacks'] else ''}",
-            )
-            for row in rows
-        ],
-        wraps=True,
-    )
-    if profile is None and not as_json:
-        say("`scenewright strategies --profile NAME` checks which of them its model can do.", "dim")
+    terminal.print_if_json({"strategies": rows})
+    shown = [
+        (
+            f"{row['name']}{' (default)' if row['default'] else ''}",
+            f"{row['about']}{' Not here: ' + str(row['lacks']) if row['lacks'] else ''}",
+        )
+        for row in rows
+    ]
+    terminal.print_table(("strategy", "what it does"), shown, wraps=True)
+    if profile is None:
+        terminal.say(
+            "`scenewright strategies --profile NAME` checks which of them its model can do.", "dim"
+        )

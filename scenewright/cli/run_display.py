@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
@@ -14,7 +14,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from scenewright.cli.console import table_of
+from scenewright.cli.console import print_labelled, table_of
 from scenewright.core.answers import FactLine, in_lines
 from scenewright.core.facts import ScoreCard
 from scenewright.graphs import events
@@ -25,22 +25,9 @@ if TYPE_CHECKING:
     from scenewright.core.facts import Answer, ScoreCard, Verdict
     from scenewright.runs.scoring import Score
 
-STYLES: dict[str, str] = {
-    "yes": "green",
-    "no": "bold red",
-    "void": "dim",
-    "unscored": "yellow",
-    "pending": "dim",
-    "unasked": "dim",
-}
-ASCII: dict[str, str] = {
-    "yes": "y",
-    "no": "N",
-    "void": "-",
-    "unscored": "?",
-    "pending": ".",
-    "unasked": " ",
-}
+STYLES = {"yes": "green", "no": "bold red", "unscored": "yellow"}
+"""Styles of the states that are not dim."""
+ASCII = {"yes": "y", "no": "N", "void": "-", "unscored": "?", "pending": ".", "unasked": " "}
 
 
 def symbol(state: Shown, console: Console) -> str:
@@ -52,10 +39,12 @@ def symbol(state: Shown, console: Console) -> str:
 def mark(state: Shown, probability: float | None, console: Console) -> Text:
     """Return a state with its probability, coloured."""
     known = f" {words.percent(probability)}" if probability is not None else ""
-    return Text(f"{symbol(state, console)}{known}", style=STYLES[state])
+    return Text(f"{symbol(state, console)}{known}", style=STYLES.get(state, "dim"))
 
 
-def _verdict(verdict: Verdict | None, console: Console, missing: Shown = "pending") -> Text:
+def _verdict(
+    verdict: Answer | Verdict | None, console: Console, missing: Shown = "pending"
+) -> Text:
     if verdict is None:
         return mark(missing, None, console)
     return mark(verdict.state, verdict.probability, console)
@@ -162,14 +151,12 @@ def print_result(view: RunRecord, console: Console, page: str = "", ids: bool = 
     if view.rounds:
         console.print(facts_table(view, console, ids))
         console.print()
-    for label, value in result_lines(view, page):
-        # Paths must stay in one piece for copying.
-        console.print(Text.assemble((f"{label:<9}", "bold"), value), soft_wrap=True)
+    print_labelled(result_lines(view, page), 9, console)
 
 
 def score_table(score: Score, console: Console) -> Table:
     """Return a table of the panels' verdicts and each judge's probability for one image."""
-    said: dict[str, dict[str, Answer]] = {
+    said = {
         f"{group.role}:{group.judge_id}": {a.fact_id: a for a in group.answers}
         for group in score.answers
     }
@@ -190,13 +177,7 @@ def score_table(score: Score, console: Console) -> Table:
         cells = [_verdict(loop.get(fact.id), console)]
         if score.report is not None:
             cells.append(_verdict(report.get(line.decided(report).id), console))
-        for answers in said.values():
-            answer = answers.get(fact.id)
-            cells.append(
-                mark("void", None, console)
-                if answer is None
-                else mark(answer.state, answer.probability, console)
-            )
+        cells += [_verdict(answers.get(fact.id), console, "void") for answers in said.values()]
         table.add_row(Text(line.fact.statement), *cells)
     return table
 
@@ -235,12 +216,8 @@ DOING = {
 }
 
 
-class Watcher(Protocol):
-    """Callback for the events of a run."""
-
-    def __call__(self, event: events.Event) -> None:
-        """Show ``event``."""
-        ...
+Watcher = Callable[[events.Event], None]
+"""Callback for the events of a run."""
 
 
 class Lines:
@@ -349,7 +326,7 @@ class _Screen:
                 self._at(event.round, f"asking the {event.role} judges")
                 line = self.judges.setdefault((event.round, event.judge_id), Text())
                 for answer in event.answers:
-                    line.append(symbol(answer.state, console), STYLES[answer.state])
+                    line.append(symbol(answer.state, console), STYLES.get(answer.state, "dim"))
             case events.Judged(role="loop"):
                 self.done.append((event.round, event.card))
                 self._at(event.round, "deciding")
@@ -371,13 +348,9 @@ class _Screen:
         for index, card in self.done:
             facts = Text()
             for verdict in card.verdicts[:60]:
-                facts.append(symbol(verdict.state, console), STYLES[verdict.state])
-            rows.add_row(
-                Text(f"round {index}", "bold"),
-                facts,
-                Text(words.verdict_line(card)),
-                Text(words.score(card.sgscore), "bold"),
-            )
+                facts.append(symbol(verdict.state, console), STYLES.get(verdict.state, "dim"))
+            line, score = Text(words.verdict_line(card)), Text(words.score(card.sgscore), "bold")
+            rows.add_row(Text(f"round {index}", "bold"), facts, line, score)
         parts: list[Table | Text] = [Text(f"note: {text}") for text in self.notes]
         parts += [Text(f"note: {line}") for line in self.cut.values()]
         parts += [rows] if self.done else []
@@ -408,11 +381,7 @@ def show_run_progress(console: Console, quiet: bool = False) -> Iterator[Watcher
         return
     screen = _Screen()
     with Live(screen, console=console, refresh_per_second=10, transient=False):
-
-        def watch(event: events.Event) -> None:
-            screen.take(event, console)
-
-        yield watch
+        yield lambda event: screen.take(event, console)
         screen.over = True
     console.print()
 

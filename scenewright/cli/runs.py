@@ -16,8 +16,8 @@ import typer
 
 from scenewright.cli import options
 from scenewright.cli.app import resumable
-from scenewright.cli.console import EXIT_HELP, Exit, fail, print_result_as, say, write_file
-from scenewright.cli.refine import exit_code, read_scene, run_json, run_plan, show_run
+from scenewright.cli.console import EXIT_HELP, Exit, fail, say, write_file
+from scenewright.cli.refine import read_scene, run_plan, show_run
 
 if TYPE_CHECKING:
     from scenewright.core.facts import Fact
@@ -73,21 +73,17 @@ def edit(
         realism = any(fact.kind == "realism" for fact in facts)
         facts = (*facts_of(scene_read), *(realism_facts_of(scene_read) if realism else ()), *facts)
     correction = Edit(
-        key="unnamed",
-        base=base,
-        missing=read_scene(missing) if missing is not None else None,
-        verdicts=_verdicts(facts, present or (), absent or ()),
-        scene=scene_read,
-        rounds=rounds,
+        key="unnamed", base=base, missing=read_scene(missing) if missing is not None else None,
+        verdicts=_verdicts(facts, present or (), absent or ()), scene=scene_read, rounds=rounds,
         note=note,
-    )
+    )  # fmt: skip
     # The newest edit's key again, if it is the same one and its run was interrupted.
     content = hashlib.sha256(correction.model_dump_json().encode()).hexdigest()[:12]
     cut_off = bool(view.edits) and view.finished is None and not view.paused
     key = f"command:{len(view.edits) - cut_off}:{content}"
     plan = plan_again(run_dir, edit=correction.model_copy(update={"key": key}))
     plan = agree_to_run(plan, max_usd, yes, quiet)
-    return run_plan(plan, as_json=as_json, quiet=quiet)
+    return run_plan(plan, quiet)
 
 
 edit.__doc__ = f"{edit.__doc__}\n\n    {EXIT_HELP}\n    "
@@ -115,7 +111,7 @@ def _verdicts(
     return corrected
 
 
-def open_run(
+def open_(
     run_dir: Annotated[Path | None, typer.Argument()] = None,
     browser: bool = True,
     sheet: Path | None = None,
@@ -163,14 +159,5 @@ def show(run_dir: Path, as_json: options.Json = False) -> None:
     from scenewright.runs.folder import PAGE_FILE
     from scenewright.runs.record import read_run
 
-    view = read_run(run_dir)
-    found = run_dir / PAGE_FILE
-    place = found if found.is_file() else None
-    print_result_as(
-        as_json,
-        run_json(view, place, exit_code(view.card("loop"))),
-        show_run,
-        view,
-        place,
-        ids=True,
-    )
+    page = run_dir / PAGE_FILE
+    show_run(read_run(run_dir), page if page.is_file() else None, ids=True)

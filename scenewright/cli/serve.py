@@ -21,19 +21,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import option_groups, resumable
-from scenewright.cli.console import (
-    debugging,
-    fail,
-    note,
-    restore_signals,
-    run_and_free,
-    run_async,
-    say,
-    stop_on_signal,
-    text_of,
-)
 
 if TYPE_CHECKING:
     from scenewright.config.settings import Settings
@@ -51,7 +41,7 @@ def check_profiles(settings: ServiceSettings, base: Settings) -> None:
         find_profile(name, base)
     if not settings.profiles:
         for problem in read_profiles(base)[1].values():
-            note(f"warning: {problem}. It is left out")
+            terminal.note(f"warning: {problem}. It is left out")
 
 
 @resumable("The runs are kept: start it again, and they continue.")
@@ -103,8 +93,8 @@ def serve(
     settings = service_settings(**context.params)
     # Settings that cannot work are refused before anything is loaded.
     check(settings)
-    set_up(settings.log_format, debugging=debugging())
-    run_and_free(serve_until_signal(settings))
+    set_up(settings.log_format, debugging=terminal.debugging())
+    terminal.run_and_free(serve_until_signal(settings))
 
 
 async def serve_until_signal(settings: ServiceSettings) -> None:
@@ -123,7 +113,7 @@ async def serve_until_signal(settings: ServiceSettings) -> None:
         if settings.demands_keys:
             await demand_some(settings)
         server = Server(create_app(settings, base=base), settings)
-        stop = stop_on_signal()
+        stop = terminal.stop_on_signal()
         task = asyncio.create_task(server.serve(sockets=[listening]))
         ready = asyncio.create_task(server.ready.wait())
         await asyncio.wait((task, ready), return_when=asyncio.FIRST_COMPLETED)
@@ -134,18 +124,18 @@ async def serve_until_signal(settings: ServiceSettings) -> None:
         needed = "API keys are required."
         keys = needed if settings.demands_keys else "Only this machine can reach it."
         url, data = address_of(settings, listening), settings.data.resolve()
-        say(text_of("serve", url=url, keys=keys, data=data))
+        terminal.say(terminal.text_of("serve", url=url, keys=keys, data=data))
         sys.stdout.flush()
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
-        note("finishing the current steps …")
+        terminal.note("finishing the current steps …")
         # A second signal ends the process at once: the runs are kept all the same.
-        restore_signals()
+        terminal.restore_signals()
         stopping.cancel()
         server.should_exit = True
         await task
         logging.shutdown()
-        note("stopped; the runs are kept.")
+        terminal.note("stopped; the runs are kept.")
     finally:
         listening.close()
 
@@ -176,15 +166,15 @@ def worker(
 
     settings = service_settings(**context.params, work=True)
     if not settings.shared:
-        raise fail(
+        raise terminal.fail(
             "a worker needs the PostgreSQL that the servers use: give --database "
             "postgresql://USER:PASSWORD@HOST/NAME (with SQLite, scenewright serve executes the "
             "runs itself)"
         )
-    set_up(settings.log_format, debugging=debugging())
-    run_and_free(work_until_signal(settings))
+    set_up(settings.log_format, debugging=terminal.debugging())
+    terminal.run_and_free(work_until_signal(settings))
     logging.shutdown()
-    note("stopped; the runs are kept.")
+    terminal.note("stopped; the runs are kept.")
 
 
 async def work_until_signal(settings: ServiceSettings) -> None:
@@ -196,7 +186,7 @@ async def work_until_signal(settings: ServiceSettings) -> None:
     from scenewright.service.app import create_health_app
     from scenewright.service.core.lifespan import running
 
-    stop = stop_on_signal()
+    stop = terminal.stop_on_signal()
     async with running(settings, base=load_settings()) as service, AsyncExitStack() as opened:
         ready = asyncio.create_task(service.worker.ready.wait())
         stopping = asyncio.create_task(stop.wait())
@@ -210,13 +200,17 @@ async def work_until_signal(settings: ServiceSettings) -> None:
             health = f"How it is             {address_of(settings, place)}/readyz"
         host, process, *_ = service.worker.owner.split("|")
         data, most = settings.data.resolve(), settings.running
-        say(text_of("worker", process=process, host=host, running=most, data=data, health=health))
+        terminal.say(
+            terminal.text_of(
+                "worker", process=process, host=host, running=most, data=data, health=health
+            )
+        )
         sys.stdout.flush()
         await stopping
         ready.cancel()
-        note("finishing the current steps …")
+        terminal.note("finishing the current steps …")
         # A second signal ends the process at once: the runs are kept all the same.
-        restore_signals()
+        terminal.restore_signals()
         # Inside the block, so that the health port still answers.
         await service.worker.drain(settings.drain_seconds)
 
@@ -244,12 +238,14 @@ def mcp(
     """
     logging.basicConfig(
         stream=sys.stderr,
-        level=logging.INFO if debugging() else logging.WARNING,
+        level=logging.INFO if terminal.debugging() else logging.WARNING,
         format="%(levelname)s %(name)s: %(message)s",
     )
     from scenewright.service.core.settings import service_settings
 
-    run_async(serve_tools(service_settings(data=data, database=database, profiles=profiles)))
+    terminal.run_async(
+        serve_tools(service_settings(data=data, database=database, profiles=profiles))
+    )
 
 
 async def serve_tools(settings: ServiceSettings) -> None:
@@ -272,7 +268,7 @@ async def serve_tools(settings: ServiceSettings) -> None:
 
     # The service starts inside: by then only the protocol is written to standard output.
     serving = asyncio.ensure_future(mcp_server(opened).run_stdio_async())
-    stopping = asyncio.create_task(stop_on_signal().wait())
+    stopping = asyncio.create_task(terminal.stop_on_signal().wait())
     try:
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()

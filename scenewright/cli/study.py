@@ -8,43 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from pydantic import ValidationError
-from rich.console import Console
 from rich.text import Text
 
+from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, option_groups, resumable
-from scenewright.cli.console import (
-    Exit,
-    console,
-    fail,
-    fields_of,
-    note,
-    print_heading,
-    print_json,
-    print_table,
-    run_and_free,
-    run_async,
-    say,
-    split_list,
-)
 from scenewright.cli.costs import agree, cost_data, count_range, print_cost_notes, print_costs
-from scenewright.cli.progress import show_eval_progress, show_study_progress
+from scenewright.cli.progress import show_eval_progress, show_progress
 from scenewright.config import OnModelChange
 from scenewright.evals.reporting.words import dollars
 
 if TYPE_CHECKING:
     from scenewright.evals.runner.estimating import Estimate
     from scenewright.evals.runner.forecast import CostForecast
+    from scenewright.evals.studies import running
     from scenewright.evals.studies.panel.sources.loading import SourcePlan
-    from scenewright.evals.studies.running import (
-        Evaluation,
-        Finished,
-        Job,
-        OnProgress,
-        PlannedTrial,
-    )
-    from scenewright.evals.studies.study import Setup, StudyDefinition
 
 app = App(
     help="Run the studies of the Scene-Bench and XTC-Bench papers, or study a panel of judges: "
@@ -97,7 +75,7 @@ def run(
     sentinels: options.OptionalShare = None,
     only: Annotated[list[str] | None, typer.Option("--part")] = None,
     path: Path | None = None,
-) -> Exit:
+) -> terminal.Exit:
     """Run or continue studies of the papers, or the panel study that CONFIG describes.
 
     A paper's study writes NAME.md, .csv, .json and .svg, and index.md, into the folder; pictures
@@ -145,11 +123,19 @@ def run(
         only (NAME): Run only this part; can be given several times. Others keep their results.
         path: Path of the source, in place of CONFIG's.
     """
-    from scenewright.core.validation import first_problem
+    from scenewright.config.settings import load_settings
     from scenewright.evals.datasets.base import DatasetSpec
     from scenewright.evals.datasets.registry import LOADERS
+    from scenewright.evals.runner.estimating import estimate
+    from scenewright.evals.runner.forecast import CostForecast
     from scenewright.evals.studies.registry import ALL, STUDIES, studies_named
-    from scenewright.evals.studies.running import PlannedTrial, run_studies
+    from scenewright.evals.studies.running import (
+        WORK,
+        PlannedTrial,
+        plan,
+        planned_trials,
+        run_studies,
+    )
     from scenewright.evals.studies.study import Setup
 
     files = [
@@ -158,7 +144,7 @@ def run(
         if name.endswith(".toml") or (name not in STUDIES and Path(name).is_file())
     ]
     if files and len(studies) > 1:
-        raise fail(f"{files[0]} is a panel study: run it by itself")
+        raise terminal.fail(f"{files[0]} is a panel study: run it by itself")
     for param in context.command.params:
         name = param.name or ""
         source = context.get_parameter_source(name)
@@ -166,59 +152,93 @@ def run(
             continue
         if (name in _KINDS[_PANEL]) != bool(files):
             whose = "a paper's studies" if files else "a panel study"
-            raise fail(f"{param.opts[0]} is an option of {whose}")
+            raise terminal.fail(f"{param.opts[0]} is an option of {whose}")
     if files:
-        return _run_panel(Path(files[0]), out, only, path, plan_only, yes, quiet, as_json)
+        return _run_panel(Path(files[0]), out, only, path, plan_only, yes, quiet)
     studies_named(*studies)
     fields = {name: value for name, value in context.params.items() if name in Setup.model_fields}
     fields["seeds"] = options.whole_numbers("--seeds", seeds, 0, "0,1,2")
     if dataset is not None:
         name, _, place = dataset.partition(":")
         if name not in LOADERS:
-            raise fail(f"--dataset: unknown set {name!r}: use one of {', '.join(sorted(LOADERS))}")
+            raise terminal.fail(
+                f"--dataset: unknown set {name!r}: use one of {', '.join(sorted(LOADERS))}"
+            )
         fields["dataset"] = DatasetSpec(name=name, path=place or None)
-    fields |= {"judges": split_list(judges), "understanders": split_list(understanders)}
+    fields |= {
+        "judges": terminal.split_list(judges),
+        "understanders": terminal.split_list(understanders),
+    }
     fields |= {"instances": None if instances is None else str(instances)}
     if sentinels is None:
         del fields["sentinels"]
-    try:
-        setup = Setup.model_validate({**fields, "metrics_of_sets": not no_sets})
-    except ValidationError as error:
-        raise fail(first_problem(error)) from None
+    setup = options.validated(Setup, {**fields, "metrics_of_sets": not no_sets})
     chosen = studies_named(*studies, setup=setup)
     folder = out if out is not None else Path("studies") / profile
-    found, own, prices = run_async(_estimated(chosen, setup, folder))
-    where = console(stderr=not plan_only)
+    settings = load_settings()
+    evaluations = plan(chosen, setup, settings)
+    own = planned_trials(chosen, setup, settings)
+
+    async def price_all() -> tuple[list[Estimate], list[CostForecast]]:
+        work = folder / WORK
+        estimates = [
+            await estimate(one.config, work / one.family, settings=settings, dataset=one.dataset)
+            for one in evaluations
+        ]
+        prices = [await one.trial.costs() if one.trial.costs else CostForecast() for one in own]
+        return estimates, prices
+
+    estimates, prices = terminal.run_async(price_all())
+    rests = [estimated.rest for estimated in estimates]
+    where = terminal.console(stderr=not plan_only)
+    # This plan has no form as JSON.
+    where.quiet = False
     if plan_only or not quiet:
-        _print_plan(where, found, own, prices, setup)
+        terminal.say(f"profile   {setup.profile}", "", where)
+        rows = []
+        for evaluation, estimated in zip(evaluations, estimates, strict=True):
+            config, most = evaluation.config, estimated.costs.most
+            tokens = most.usage.tokens_in + most.usage.tokens_out
+            counts = (estimated.pictures, estimated.looks)
+            rows.append((
+                config.dataset.name, ", ".join(config.conditions), ", ".join(config.panels),
+                f"{estimated.items:,}", *(count_range(*each) for each in counts),
+                f"≤ {tokens:,}" if most.calls else "here", f"≤ {dollars(estimated.costs.usd)}",
+            ))  # fmt: skip
+        heads = ("set", "conditions", "panels", ">items", ">pictures", ">judged", ">tokens")
+        terminal.print_table((*heads, ">dollars"), rows, where, wraps=True)
+        for one, price in zip(own, prices, strict=True):
+            cost = "" if one.trial.costs is None else f", ≤ {dollars(price.usd)}"
+            terminal.say(f"{one.title}: {one.trial.items:,} {one.trial.unit}{cost}", "", where)
+        every = [*(estimated.costs for estimated in estimates), *prices]
+        names = {name for one in every for name in one.unpriced}
+        rest = CostForecast.of(line for one in rests for line in one.lines)
+        print_cost_notes(sorted(names), rest, where)
         if ALL in studies:
             for study in STUDIES.values():
                 if why := study.unsupported_reason(setup):
-                    say(f"note: {study.name} is left out: {why}", "", where)
+                    terminal.say(f"note: {study.name} is left out: {why}", "", where)
     if plan_only:
-        return Exit.OK
-    usd = sum(estimate.rest.usd for _, estimate in found)
-    usd += sum(price.usd for price in prices)
-    forecasts = [*(estimate.rest for _, estimate in found), *prices]
-    unpriced = dict.fromkeys(name for forecast in forecasts for name in forecast.unpriced)
-    agree(usd, LIMIT_USD, yes, "take a smaller --n", unpriced)
-    totals = [estimate.items for _, estimate in found] + [one.trial.items for one in own]
+        return terminal.Exit.OK
+    rest = CostForecast.of(line for one in (*rests, *prices) for line in one.lines)
+    agree(rest.usd, LIMIT_USD, yes, "take a smaller --n", rest.unpriced)
+    totals = [estimated.items for estimated in estimates] + [one.trial.items for one in own]
 
     @contextmanager
-    def watch(job: Job, number: int, of: int) -> Iterator[OnProgress | None]:
+    def watch(job: running.Job, number: int, of: int) -> Iterator[running.OnProgress | None]:
         if not quiet:
             if isinstance(job, PlannedTrial):
                 title = f"{job.title}, {job.trial.items:,} {job.trial.unit}"
             else:
                 data, panels = job.config.dataset.name, len(job.config.panels)
                 title = f"{data}, {job.arms} arms, {panels} panels"
-            note(f"{number} of {of}: {title}")
+            terminal.note(f"{number} of {of}: {title}")
         with show_eval_progress(totals[number - 1], quiet) as show:
             yield show
 
-    done = run_async(run_studies(chosen, setup, folder, retry=retry, watch=watch))
-    _print_results(done, folder, as_json)
-    return Exit.OK
+    done = terminal.run_async(run_studies(chosen, setup, folder, retry=retry, watch=watch))
+    _print_results(done, folder)
+    return terminal.Exit.OK
 
 
 @app.command("list")
@@ -226,11 +246,9 @@ def list_studies(as_json: options.Json = False) -> None:
     """List the studies of the papers; `study parts` lists those of a panel."""
     from scenewright.evals.studies.registry import STUDIES
 
-    if as_json:
-        print_json({s.name: {"of": s.number, "about": s.title} for s in STUDIES.values()})
-        return
+    terminal.print_if_json({s.name: {"of": s.number, "about": s.title} for s in STUDIES.values()})
     rows = [(one.name, one.number, one.title) for one in STUDIES.values()]
-    print_table(("name", "in the paper", "what it measures"), rows)
+    terminal.print_table(("name", "in the paper", "what it measures"), rows)
 
 
 @app.command()
@@ -238,42 +256,29 @@ def parts(as_json: options.Json = False) -> None:
     """List the parts of a panel study: question, requirements and options of each."""
     from scenewright.evals.studies.panel.study import PARTS, part_of
 
-    found = [part_of(name) for name in PARTS]
-    choices: dict[str, dict[str, Any]] = {}
-    for part in found:
+    found: dict[str, dict[str, Any]] = {}
+    for part in map(part_of, PARTS):
         usual = part.options().model_dump(mode="json")
-        choices[part.name] = {
+        choices = {
             name: {"default": usual[name], "about": " ".join((field.description or "").split())}
             for name, field in part.options.model_fields.items()
         }
-    if as_json:
-        print_json(
-            {
-                part.name: fields_of(
-                    part,
-                    *("title", "about"),
-                    needs=sorted(part.needs),
-                    options=choices[part.name],
-                )
-                for part in found
-            }
-        )
-        return
-    for part in found:
-        say(Text.assemble((f"{part.name:<12} ", "bold"), part.title))
-        say(f"{'':<12} {part.about}")
-        needs = ", ".join(sorted(part.needs))
-        say(f"{'':<12} needs: {needs or 'nothing more than answers'}", "dim")
-        for name, about in choices[part.name].items():
-            line = f"{'':<12}   {name} = {about['default']}"
+        needs = sorted(part.needs)
+        found[part.name] = terminal.fields_of(part, "title", "about", needs=needs, options=choices)
+    terminal.print_if_json(found)
+    for name, each in found.items():
+        terminal.say(Text.assemble((f"{name:<12} ", "bold"), each["title"]))
+        terminal.say(f"{'':<12} {each['about']}")
+        needed = ", ".join(each["needs"])
+        terminal.say(f"{'':<12} needs: {needed or 'nothing more than answers'}", "dim")
+        for option, about in each["options"].items():
+            line = f"{'':<12}   {option} = {about['default']}"
             said = f"  {about['about']}" if about["about"] else ""
-            say(Text.assemble(line, (said, "dim")))
+            terminal.say(Text.assemble(line, (said, "dim")))
 
 
 @app.command()
-def example(
-    kind: Annotated[Kind, typer.Option("--kind", "-k")] = "painted",
-) -> None:
+def example(kind: Annotated[Kind, typer.Option("--kind", "-k")] = "painted") -> None:
     """Print a configuration that works.
 
     Example of use:
@@ -297,8 +302,7 @@ def _run_panel(
     plan_only: bool,
     yes: bool,
     quiet: bool,
-    as_json: bool,
-) -> Exit:
+) -> terminal.Exit:
     from scenewright.config.settings import load_settings
     from scenewright.evals.runner.forecast import CostForecast
     from scenewright.evals.studies.panel.page import PAGE, rows_of, summary, write_study
@@ -309,7 +313,7 @@ def _run_panel(
     asked = load_study(config)
     if path is not None:
         if "path" not in type(asked.source).model_fields:
-            raise fail(f"a source of the kind {asked.source.kind} has no --path")
+            raise terminal.fail(f"a source of the kind {asked.source.kind} has no --path")
         # Paths of the command line are relative to the working folder.
         place = {"path": str(path.expanduser().absolute())}
         asked = asked.model_copy(update={"source": asked.source.model_copy(update=place)})
@@ -318,7 +322,6 @@ def _run_panel(
     chosen = chosen_parts(asked, only or ())
     for part in chosen:
         asked.options_of(part)
-
     sources = [source for source in (asked.source, asked.learn) if source is not None]
 
     async def planned() -> list[SourcePlan]:
@@ -327,7 +330,7 @@ def _run_panel(
             for source in sources
         ]
 
-    plans = run_async(planned())
+    plans = terminal.run_async(planned())
     limits = [
         getattr(asked.options_of(part), "limit_usd", None)
         for part in chosen
@@ -335,10 +338,10 @@ def _run_panel(
     ]
     again = sum(limit or 0.0 for limit in limits)
     together = CostForecast.of(line for plan in plans for line in plan.costs.lines)
-    if plan_only and as_json:
-        print_json(
+    if plan_only:
+        terminal.print_if_json(
             {
-                "folder": str(folder),
+                "folder": folder,
                 "parts": [part.name for part in chosen],
                 "questions": sum(plan.questions for plan in plans),
                 "usd": sum(plan.costs.usd for plan in plans),
@@ -347,144 +350,64 @@ def _run_panel(
                 "models": [{"model": line.who, **cost_data(line.most)} for line in together.lines],
             }
         )
-        return Exit.OK
     if plan_only or not quiet:
-        where = console(stderr=not plan_only)
-        print_heading(asked.name, asked.about, where)
-        say(f"folder    {folder}", "", where)
+        where = terminal.console(stderr=not plan_only)
+        terminal.print_heading(asked.name, asked.about, where)
+        terminal.say(f"folder    {folder}", "", where)
         for title, source, plan in zip(("answers", "learn"), sources, plans, strict=False):
             asks = f", {plan.questions:,} questions" if plan.questions else ""
             origin = f" {named}" if (named := getattr(source, "path", "")) else ""
-            say(f"{title:<9} {source.kind}{origin}{asks}", "", where)
+            terminal.say(f"{title:<9} {source.kind}{origin}{asks}", "", where)
         print_costs(together, None, where)
-        say(f"parts     {', '.join(part.name for part in chosen)}", "", where)
+        terminal.say(f"parts     {', '.join(part.name for part in chosen)}", "", where)
         if again:
-            say(f"          parts that ask judges stop at {dollars(again)} together", "", where)
+            terminal.say(
+                f"          parts that ask judges stop at {dollars(again)} together", "", where
+            )
     if plan_only:
-        return Exit.OK
-    usd = sum(one.costs.usd for one in plans) + again
-    unpriced = dict.fromkeys(name for one in plans for name in one.costs.unpriced)
-    agree(usd, asked.limit_usd, yes, "raise limit_usd", unpriced)
-    with show_study_progress(quiet) as watch:
-        study = run_and_free(
+        return terminal.Exit.OK
+    agree(together.usd + again, asked.limit_usd, yes, "raise limit_usd", together.unpriced)
+    with show_progress("", quiet) as show:
+        study = terminal.run_and_free(
             run_study(
-                asked,
-                folder,
-                root=config.parent,
-                settings=settings,
-                only=only or (),
-                watch=watch,
+                asked, folder, root=config.parent, settings=settings, only=only or (),
+                watch=lambda at: show(at.done, at.total, f"{at.step} of {at.steps}: {at.doing}"),
                 write=write_study,
             )
-        )
-    if as_json:
-        print_json(summary(study))
-    else:
-        say(study.answer, "bold")
-        print_table(("part", "state", "first finding"), rows_of(study.outcomes), wraps=True)
-        for line in study.loaded.notes:
-            say(line, "yellow")
-        say(f"page      {folder / PAGE}")
+        )  # fmt: skip
+    terminal.print_if_json(summary(study))
+    terminal.say(study.answer, "bold")
+    terminal.print_table(("part", "state", "first finding"), rows_of(study.outcomes), wraps=True)
+    for line in study.loaded.notes:
+        terminal.say(line, "yellow")
+    terminal.say(f"page      {folder / PAGE}")
     failed = any(one.state == "failed" for one in study.outcomes)
-    return Exit.MISSING if failed else Exit.OK
+    return terminal.Exit.MISSING if failed else terminal.Exit.OK
 
 
-def _print_results(done: Sequence[Finished], folder: Path, as_json: bool) -> None:
+def _print_results(done: Sequence[running.Finished], folder: Path) -> None:
     from scenewright.evals.studies.paper import VERDICTS
     from scenewright.evals.studies.running import INDEX
 
-    counts = [
+    rows: list[dict[str, Any]] = [
         {
-            str(verdict): sum(claim.verdict == verdict for claim in one.outcome.claims)
-            for verdict in VERDICTS
+            "study": one.study.name,
+            "of": one.study.number,
+            "answer": one.outcome.answer,
+            "verdicts": {
+                str(verdict): sum(claim.verdict == verdict for claim in one.outcome.claims)
+                for verdict in VERDICTS
+            },
+            "files": one.files,
         }
         for one in done
     ]
-    if as_json:
-        rows = [
-            {
-                "study": one.study.name,
-                "of": one.study.number,
-                "answer": one.outcome.answer,
-                "verdicts": counted,
-                "files": [str(file) for file in one.files],
-            }
-            for one, counted in zip(done, counts, strict=True)
-        ]
-        print_json({"folder": str(folder), "studies": rows})
-        return
-    for one in done:
-        if one.outcome.answer is not None:
-            say(Text.assemble((f"{one.study.number}  ", "bold"), one.outcome.answer.sentence))
-    print_table(
+    terminal.print_if_json({"folder": folder, "studies": rows})
+    for row in rows:
+        if row["answer"] is not None:
+            terminal.say(Text.assemble((f"{row['of']}  ", "bold"), row["answer"].sentence))
+    terminal.print_table(
         ("study", "in the paper", *(f">{verdict}" for verdict in VERDICTS)),
-        [
-            (one.study.name, one.study.number, *map(str, counted.values()))
-            for one, counted in zip(done, counts, strict=True)
-        ],
+        [(row["study"], row["of"], *map(str, row["verdicts"].values())) for row in rows],
     )
-    say(f"written to {folder / INDEX}")
-
-
-async def _estimated(
-    chosen: tuple[StudyDefinition, ...], setup: Setup, folder: Path
-) -> tuple[list[tuple[Evaluation, Estimate]], tuple[PlannedTrial, ...], list[CostForecast]]:
-    """Return the estimates of evaluations, the trials, and the costs of these."""
-    from scenewright.config.settings import load_settings
-    from scenewright.evals.runner.estimating import estimate
-    from scenewright.evals.runner.forecast import CostForecast
-    from scenewright.evals.studies.running import WORK, plan, planned_trials
-
-    settings = load_settings()
-    work = folder / WORK
-    found = [
-        (
-            evaluation,
-            await estimate(
-                evaluation.config,
-                work / evaluation.family,
-                settings=settings,
-                dataset=evaluation.dataset,
-            ),
-        )
-        for evaluation in plan(chosen, setup, settings)
-    ]
-    own = planned_trials(chosen, setup, settings)
-    prices = [await one.trial.costs() if one.trial.costs else CostForecast() for one in own]
-    return found, own, prices
-
-
-def _print_plan(
-    where: Console,
-    found: list[tuple[Evaluation, Estimate]],
-    own: tuple[PlannedTrial, ...],
-    prices: list[CostForecast],
-    setup: Setup,
-) -> None:
-    from scenewright.evals.runner.forecast import CostForecast
-
-    say(f"profile   {setup.profile}", "", where)
-    rows = []
-    for evaluation, estimate in found:
-        config, most = evaluation.config, estimate.costs.most
-        rows.append(
-            (
-                config.dataset.name,
-                ", ".join(config.conditions),
-                ", ".join(config.panels),
-                f"{estimate.items:,}",
-                count_range(*estimate.pictures),
-                count_range(*estimate.looks),
-                f"≤ {most.usage.tokens_in + most.usage.tokens_out:,}" if most.calls else "here",
-                f"≤ {dollars(estimate.costs.usd)}",
-            )
-        )
-    heads = ("set", "conditions", "panels", ">items", ">pictures", ">judged", ">tokens", ">dollars")
-    print_table(heads, rows, where, wraps=True)
-    for one, price in zip(own, prices, strict=True):
-        cost = "" if one.trial.costs is None else f", ≤ {dollars(price.usd)}"
-        say(f"{one.title}: {one.trial.items:,} {one.trial.unit}{cost}", "", where)
-    every = [*(estimate.costs for _, estimate in found), *prices]
-    unpriced = {name for one in every for name in one.unpriced}
-    rest = CostForecast.of(line for _, one in found for line in one.rest.lines)
-    print_cost_notes(sorted(unpriced), rest, where)
+    terminal.say(f"written to {folder / INDEX}")

@@ -606,7 +606,7 @@ class ScoreIntervals(FiniteModel):
     """95 % intervals (low, high) of the scores of one image; None where a score is undefined.
 
     Over other facts of the same kinds and other judges of the same quality: see
-    :mod:`scenewright.agents.panel.intervals`.
+    :mod:`scenewright.agents.panel.scores`.
     """
 
     objects: Interval | None = None
@@ -625,7 +625,7 @@ class CorrectedScores(FiniteModel):
     """Scores of one image corrected for the panel's measured errors, each in [0, 1].
 
     None where the score is undefined or the panel too near to guessing: see
-    :mod:`scenewright.agents.panel.corrections`.
+    :mod:`scenewright.agents.panel.scores`.
     """
 
     objects: float | None = None

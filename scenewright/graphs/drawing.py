@@ -19,8 +19,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 from PIL import Image
 
-from scenewright.agents.composers.check import dropped_facts
-from scenewright.agents.composers.comparison import changes_of, compared, without_excluded
+from scenewright.agents.composers.check import changes_of, compared, dropped_facts, without_excluded
 from scenewright.config.options import LoopOptions
 from scenewright.core.images import ImageStore
 from scenewright.core.layout import Region, keep_outside

@@ -24,10 +24,8 @@ from typing import Any, TypedDict, TypeVar, get_args
 
 from langgraph.runtime import Runtime
 
-from scenewright.agents.panel.cascade import unsure_facts
-from scenewright.agents.panel.corrections import card_correction
-from scenewright.agents.panel.intervals import score_intervals
-from scenewright.agents.panel.panel import MissingMeans, next_wave, void_verdicts
+from scenewright.agents.panel.panel import MissingMeans, next_wave, unsure_facts, void_verdicts
+from scenewright.agents.panel.scores import card_correction, score_intervals
 from scenewright.core.facts import (
     FACT_KINDS,
     Answer,

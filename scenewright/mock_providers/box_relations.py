@@ -11,6 +11,7 @@ import asyncio
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import HumanMessage
@@ -29,7 +30,7 @@ from scenewright.prompts import load_prompt
 from scenewright.runs.model_factory.profiles import build_judge
 from scenewright.tools.vision.extraction.judged_parser import JudgedPictureParser
 from scenewright.tools.vision.extraction.judged_readers import JudgedRelations
-from scenewright.tools.vision.extraction.pairs import PlacedObject, nearest_pairs
+from scenewright.tools.vision.extraction.pairs import nearest_pairs
 from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel
 from scenewright.tools.vision.extraction.world import miniature_world
 
@@ -39,12 +40,12 @@ Triple = tuple[str, str, str]
 _BOXED = re.compile(r'"((?:[^"\\]|\\.)+:\[[-+\d., ]+\])"')
 
 
-def boxed_in(text: str) -> list[PlacedObject]:
+def boxed_in(text: str) -> list[Thing]:
     """Return the objects that ``text`` lists, each id once.
 
     ``text`` lists JSON strings ``"name.1:[xmin, ymin, xmax, ymax]"``.
     """
-    found: dict[str, PlacedObject] = {}
+    found: dict[str, Thing] = {}
     for match in _BOXED.finditer(text):
         try:
             entry: str = json.loads(f'"{match[1]}"')
@@ -54,25 +55,22 @@ def boxed_in(text: str) -> list[PlacedObject]:
             continue
         if len(values) == 4 and id_:
             box = (float(values[0]), float(values[1]), float(values[2]), float(values[3]))
-            found.setdefault(id_, PlacedObject(id_, split_id(id_)[0], box))
+            found.setdefault(id_, Thing(id_, Detection(split_id(id_)[0], box)))
     return list(found.values())
 
 
-async def relations_of(
-    name: str, picture: Picture, objects: Sequence[PlacedObject]
-) -> list[Triple]:
+async def relations_of(name: str, picture: Picture, objects: Sequence[Thing]) -> list[Triple]:
     """Return the relations that the model ``name`` finds between ``objects``, at most one a pair.
 
     Raises ``Problem`` if the model fails.
     """
     if name in INSTANTS:
         return _hashed(name, picture, objects)
-    things = [Thing(one.id, Detection(one.name, one.box)) for one in objects]
     try:
         judge = await asyncio.to_thread(build_judge, f"local:miniature/{name}")
         image = await asyncio.to_thread(picture.decoded)
         scorer = JudgedRelations(ExtractionPanel([judge]), _WORLD)
-        scores = await scorer.score(image, things)
+        scores = await scorer.score(image, objects)
     except (JudgeError, ExtractionError) as error:
         raise Problem("server", 500, str(error)) from error
     claims = [
@@ -88,7 +86,7 @@ async def relations_of(
     )
 
 
-def _hashed(name: str, picture: Picture, objects: Sequence[PlacedObject]) -> list[Triple]:
+def _hashed(name: str, picture: Picture, objects: Sequence[Thing]) -> list[Triple]:
     """Return a predicate, or none, for each near pair from a hash of picture and names."""
     options = dict(zip("ABCDEFGH", (*PREDICATES[:6], NO_RELATION), strict=False))
     found = []
@@ -130,7 +128,10 @@ async def describe(name: str, picture: Picture, turns: Turns, asked: ModelReques
             # Boxes are those of the original, which may have been scaled before it was sent.
             size = _SIZE.search(text)
             scale = picture.size[0] / int(size[1]) if size and int(size[1]) else 1.0
-            objects = [thing.scaled(scale) for thing in objects]
+            for at, one in enumerate(objects):
+                left, top, right, bottom = (side * scale for side in one.detection.box)
+                scaled = replace(one.detection, box=(left, top, right, bottom))
+                objects[at] = replace(one, detection=scaled)
             break
     triples = await relations_of(name, picture, objects)
     listed = [{"source": s, "target": t, "relation": p} for s, p, t in triples]

@@ -18,7 +18,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from scenewright.agents.judges.decisions.asking import STATEMENT_PROMPT, Question, restored
+from scenewright.agents.judges.decisions.questions import STATEMENT_PROMPT, Question, restored
 from scenewright.agents.judges.pictures import character_tokens, image_tokens
 from scenewright.mock_providers import sheets
 from scenewright.mock_providers.accounts import Left

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from scenewright.agents.composers.check import dropped_facts
-from scenewright.agents.composers.comparison import changes_of, without_excluded
-from scenewright.agents.panel.cascade import guarantee_in
-from scenewright.agents.panel.panel import Panel
+from scenewright.agents.composers.check import changes_of, dropped_facts, without_excluded
+from scenewright.agents.panel.panel import Panel, guarantee_in
 from scenewright.agents.panel.rates import load_calibration
 from scenewright.agents.parsers.unread import CaptionError
 from scenewright.config.profiles import CHAT_COMPOSERS, LOCAL_BACKEND, Profile

@@ -15,9 +15,8 @@ from langgraph.runtime import Runtime
 from PIL import Image
 from pydantic import Field
 
-from scenewright.agents.panel.cascade import check_cascade, guarantee_in
 from scenewright.agents.panel.independence import check_independence
-from scenewright.agents.panel.panel import Panel, able_judges
+from scenewright.agents.panel.panel import Panel, able_judges, check_cascade, guarantee_in
 from scenewright.agents.parsers.unread import warn_of
 from scenewright.config.options import LoopOptions, SentenceReader
 from scenewright.config.profiles import Profile

@@ -150,7 +150,6 @@ class Inpaint(_Drawing):
 
 SMALLEST = 0.02
 """Least width and height of a box, as a share of the picture's."""
-_WHOLE = (0.0, 0.0, 1.0, 1.0)
 
 
 def region_of_box(box: Sequence[float]) -> Region:
@@ -160,7 +159,7 @@ def region_of_box(box: Sequence[float]) -> Region:
     """
     told = f"box is {list(box)}: give [left, top, right, bottom] as shares of the picture's sides"
     if not box:
-        return Region(*_WHOLE)
+        return Region(0.0, 0.0, 1.0, 1.0)
     if len(box) != 4:
         raise ToolError(f"{told}, four numbers")
     if not all(0.0 <= share <= 1.0 for share in box):

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from PIL import Image
 
-from scenewright.agents.chat.accounts import account_chat
+from scenewright.agents.chat.model import account_chat
 from scenewright.agents.judges.decisions.judge import decision_judge
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.core.facts import Fact

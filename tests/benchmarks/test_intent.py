@@ -32,7 +32,7 @@ from benchmarks.intent import (
     read,
     silent,
 )
-from scenewright.agents.composers.comparison import compared
+from scenewright.agents.composers.check import compared
 from scenewright.core.intent import Count, Exclusion, Global, Intent, Passage
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 

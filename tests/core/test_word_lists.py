@@ -12,6 +12,7 @@ from scenewright.agents.composers.reading import KINDS_OF, SAID_FOR
 from scenewright.agents.parsers.tagging import PEOPLE, is_animate, rough
 from scenewright.core.formats.phrases import ADJECTIVES, PREDICATES
 from scenewright.core.inflection import WordLists, split_phrases, verb_base
+from scenewright.core.ports.vision import Detection, Thing
 from scenewright.core.vocabulary import (
     FAIR_PSG,
     PLACES,
@@ -25,7 +26,7 @@ from scenewright.core.vocabulary import (
     verbs_in_text,
 )
 from scenewright.evals.studies.xtc.questions import predicate_class
-from scenewright.tools.vision.extraction.pairs import PlacedObject, contacts
+from scenewright.tools.vision.extraction.pairs import contacts
 
 
 def data(package: str, name: str) -> dict[str, Any]:
@@ -125,7 +126,10 @@ def test_who_is_animate_stands_once() -> None:
         assert is_animate(name)
     boxes = (0.0, 0.0, 10.0, 10.0), (0.0, 8.0, 10.0, 20.0)
     for name, can in (("horse", True), ("house", False)):
-        above, below = PlacedObject("1", name, boxes[0]), PlacedObject("2", "boat", boxes[1])
+        above, below = (
+            Thing(str(at), Detection(kind, box))
+            for at, (kind, box) in enumerate(zip((name, "boat"), boxes, strict=True))
+        )
         assert ("riding" in contacts(above, below, 20)) is can
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.agents.chat.accounts import account_chat
+from scenewright.agents.chat.model import account_chat
 from scenewright.config.options import Budget
 from scenewright.graphs.events import Replied, ToolCalled
 from scenewright.graphs.state import DirectorError

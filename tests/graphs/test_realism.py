@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from scenewright.agents.panel.cascade import CascadeSpec
+from scenewright.agents.panel.panel import CascadeSpec
 from scenewright.config.options import LoopOptions
 from scenewright.config.profiles import BUILT_IN, Profile, SettingsError
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from scenewright.agents.judges.decisions.judge import DecisionJudge, decision_judge
-from scenewright.agents.judges.decisions.reading import REFUSED
+from scenewright.agents.judges.decisions.questions import REFUSED
 from scenewright.mock_providers import Fault, ThreadedMockProviders
 from scenewright.providers.caller import Caller
 from tests.mock_providers.asking import Client

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from scenewright.agents.judges.decisions.asking import sheet_of
 from scenewright.agents.judges.decisions.judge import DecisionJudge, decision_judge
+from scenewright.agents.judges.decisions.questions import sheet_of
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of, realism_facts_of

@@ -12,7 +12,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 from PIL import Image
 
-from scenewright.agents.chat.accounts import account_chat
+from scenewright.agents.chat.model import account_chat
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.core.facts import Fact
 from scenewright.core.images import hash_of_image

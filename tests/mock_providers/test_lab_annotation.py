@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.language_replies import ReplyError
+from scenewright.agents.chat.model import account_chat
 from scenewright.agents.judges.models import caps_of
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.vision import Detection
@@ -166,7 +166,7 @@ async def test_synonyms_go_by_the_planners_table(
 def test_boxes_are_read_wherever_they_stand() -> None:
     text = 'objects are [\n "dog.1:[1, 2, 3, 4]",\n "sports ball.2:[5, 6, 7, 8.5]"\n]. x:[1]'
     found = looking.boxed_in(text)
-    assert [(o.id, o.name, o.box) for o in found] == [
+    assert [(o.id, o.detection.name, o.detection.box) for o in found] == [
         ("dog.1", "dog", (1, 2, 3, 4)),
         ("sports ball.2", "sports ball", (5, 6, 7, 8.5)),
     ]

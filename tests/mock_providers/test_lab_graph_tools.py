@@ -14,8 +14,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 from PIL import Image, ImageDraw
 
-from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.language_replies import as_data, ask_for, tool_of
+from scenewright.agents.chat.model import account_chat
 from scenewright.agents.composers.check import lost_facts
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.pictures import prepare

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.agents.chat.accounts import account_chat
+from scenewright.agents.chat.model import account_chat
 from scenewright.evals.annotation.panel_queries import TextModel
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import Sample

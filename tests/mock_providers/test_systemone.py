@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from scenewright.agents.judges.decisions.judge import DecisionJudge, decision_judge
-from scenewright.agents.judges.decisions.reading import MISSING
+from scenewright.agents.judges.decisions.questions import MISSING
 from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of
 from scenewright.miniature.painter import paint

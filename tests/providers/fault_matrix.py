@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from scenewright.agents.chat.accounts import account_chat
+from scenewright.agents.chat.model import account_chat
 from scenewright.agents.judges.decisions.judge import decision_judge
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.core.facts import Fact

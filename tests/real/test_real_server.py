@@ -15,8 +15,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 from PIL import Image
 
-from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.chat.model import AccountChat, stop_of
+from scenewright.agents.chat.model import AccountChat, account_chat, stop_of
 from scenewright.agents.judges.decisions.judge import decision_judge
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.reading import read_parts

@@ -12,19 +12,13 @@ import binascii
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.exceptions import OutputParserException
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages import ToolCall as LangChainCall
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -32,11 +26,13 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from PIL import Image
-from pydantic import BaseModel, PrivateAttr, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from scenewright.agents.judges.models import ModelCaps
+from scenewright.agents.judges.models import ModelCaps, caps_of
 from scenewright.agents.judges.pictures import character_tokens, image_tokens
-from scenewright.config.profiles import OF_THE_MODEL
+from scenewright.config.accounts import missing_key
+from scenewright.config.profiles import OF_THE_MODEL, Role, SettingsError, output_limit
+from scenewright.core.ports.judge import JudgeError
 from scenewright.providers.caller import Caller
 from scenewright.providers.clients.base import (
     Completion,
@@ -50,6 +46,7 @@ from scenewright.providers.clients.base import (
     Tools,
 )
 from scenewright.providers.clients.client import ModelClient, attempts
+from scenewright.providers.clients.factory import make_client
 from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import Usage
 
@@ -113,7 +110,14 @@ def estimate(messages: Sequence[Message], tools: Tools, rule: str) -> int:
     for message in messages:
         characters += len(message.text)
         characters += sum(len(json.dumps(call.arguments)) for call in message.calls)
-        pictures += sum(image_tokens(rule, *_size(one)) for one in message.pictures)
+        for one in message.pictures:
+            try:
+                with Image.open(io.BytesIO(one.data)) as image:
+                    pictures += image_tokens(rule, *image.size)
+            except Exception as error:
+                # Pillow's decoders raise whatever a broken file makes them stumble over.
+                reason = type(error).__name__
+                raise RequestError(f"a picture that cannot be read ({reason})") from None
     return character_tokens(characters) + pictures + EXPECTED_OUTPUT
 
 
@@ -150,15 +154,6 @@ def _picture(block: dict[str, Any]) -> Picture:
     except (binascii.Error, ValueError, TypeError) as error:
         raise RequestError(f"a picture that is not valid base64: {error}") from None
     return Picture(file, str(media_type or "image/png"))
-
-
-def _size(picture: Picture) -> tuple[int, int]:
-    try:
-        with Image.open(io.BytesIO(picture.data)) as image:
-            return image.size
-    except Exception as error:
-        # Pillow's decoders raise whatever a broken file makes them stumble over.
-        raise RequestError(f"a picture that cannot be read ({type(error).__name__})") from None
 
 
 STOP = "stop"
@@ -242,34 +237,16 @@ class AccountChat(BaseChatModel):
     model: str
     """The model, as the provider names it."""
     account: str
-    _client: ModelClient[Any] = PrivateAttr()
-    _caller: Caller = PrivateAttr()
-    _caps: ModelCaps = PrivateAttr()
-    _priced_as: str = PrivateAttr()
-
-    _limit: str = PrivateAttr()
-
-    def __init__(
-        self,
-        client: ModelClient[Any],
-        caller: Caller,
-        caps: ModelCaps,
-        *,
-        account: str,
-        priced_as: str,
-        limit: str = OF_THE_MODEL,
-    ) -> None:
-        """``account``: its name; ``priced_as``: prefix of the model in the table of prices.
-
-        ``limit``: the setting of the most output tokens, for messages. The model closes its client,
-        but not the ``caller``, which others share.
-        """
-        super().__init__(provider=client.provider, model=client.model, account=account)
-        self._client = client
-        self._caller = caller
-        self._caps = caps
-        self._priced_as = priced_as
-        self._limit = limit
+    """Its name."""
+    client: ModelClient[Any] = Field(exclude=True, repr=False)
+    """Closed with the model."""
+    caller: Caller = Field(exclude=True, repr=False)
+    """Shared with other models, and not closed."""
+    caps: ModelCaps = Field(exclude=True, repr=False)
+    priced_as: str = Field(exclude=True, repr=False)
+    """Prefix of the model in the table of prices."""
+    limit: str = Field(default=OF_THE_MODEL, exclude=True, repr=False)
+    """Setting of the most output tokens, for messages."""
 
     @property
     def id(self) -> str:
@@ -278,12 +255,12 @@ class AccountChat(BaseChatModel):
 
     def price(self, usage: Usage) -> float | None:
         """Return the dollars of such a call; None if the price is unknown."""
-        return self._caller.price_of(self._priced_as, self.model, usage)
+        return self.caller.price_of(self.priced_as, self.model, usage)
 
     @property
     def pictures(self) -> bool:
         """Whether it accepts pictures."""
-        return self._caps.pictures
+        return self.caps.pictures
 
     @property
     def _llm_type(self) -> str:
@@ -294,10 +271,10 @@ class AccountChat(BaseChatModel):
         return {
             "provider": self.provider,
             "model": self.model,
-            "place": self._client.place,
-            "api": self._caps.api,
-            "sampling": dict(self._caps.sampling),
-            "max_output_tokens": self._caps.max_output_tokens,
+            "place": self.client.place,
+            "api": self.caps.api,
+            "sampling": dict(self.caps.sampling),
+            "max_output_tokens": self.caps.max_output_tokens,
         }
 
     def bind_tools(
@@ -347,12 +324,9 @@ class AccountChat(BaseChatModel):
         def read(message: AIMessage) -> Any:
             call = next((call for call in message.tool_calls if call["name"] == name), None)
             if call is None:
-                text = str(message.text)[:200]
-                if stop_of(message) == "refusal":
-                    raise RequestError(f"{self.id} refused: {text}")
-                raise RequestError(
-                    f"{self.id} did not fill in {name} and said instead: {text or 'nothing'}"
-                )
+                refused = stop_of(message) == "refusal"
+                told = "refused" if refused else f"did not fill in {name} and said instead"
+                raise RequestError(f"{self.id} {told}: {str(message.text)[:200] or 'nothing'}")
             if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
                 return call["args"]
             try:
@@ -372,7 +346,7 @@ class AccountChat(BaseChatModel):
 
     async def aclose(self) -> None:
         """Close the connections; the caller stays open."""
-        await self._client.aclose()
+        await self.client.aclose()
 
     def _generate(
         self,
@@ -407,19 +381,19 @@ class AccountChat(BaseChatModel):
                 f"{self.id} sees no pictures (pictures = false in its account): name another model"
             )
         # Raise for invalid messages before a call begins.
-        self._client.check(request)
+        self.client.check(request)
 
         async def build() -> CompletionRequest:
             return request
 
-        done = await self._caller.call(
+        done = await self.caller.call(
             attempts(
-                self._client, build, lambda reply: message_from(reply, self.provider, self._limit)
+                self.client, build, lambda reply: message_from(reply, self.provider, self.limit)
             ),
-            classify=self._client.classify,
-            provider=self._priced_as,
+            classify=self.client.classify,
+            provider=self.priced_as,
             model=self.model,
-            tokens=estimate(request.messages, wanted, self._caps.image_tokens),
+            tokens=estimate(request.messages, wanted, self.caps.image_tokens),
             label=f"{self.id} chat",
         )
         return ChatResult(generations=[ChatGeneration(message=done.value)])
@@ -436,3 +410,57 @@ def _choice(schemas: Sequence[dict[str, Any]], given: dict[str, Any] | str | boo
     if given in _CHOICES:
         return _CHOICES[given]
     raise RequestError(f"no tool {given!r} to choose: there are {', '.join(names) or 'none'}")
+
+
+def account_chat(
+    provider: str,
+    model: str,
+    caller: Caller,
+    *,
+    api_key: str | None,
+    base_url: str | None = None,
+    name: str | None = None,
+    overrides: Mapping[str, object] | None = None,
+    role: Role | None = None,
+    output_tokens: Mapping[Role, int] | None = None,
+) -> AccountChat:
+    """Return the chat model ``provider:model``, of ``openai``, ``gemini`` or ``anthropic``.
+
+    ``base_url``: a server that speaks the provider's protocol, instead of the provider's own.
+    ``name``: the account, in place of the provider in the model's id. ``overrides``: keys of
+    :class:`~scenewright.agents.judges.models.ModelCaps`, in place of what the table of facts says:
+    ``api``, ``sampling``, ``max_output_tokens``, ``image_tokens``, and ``structured = "schema"``
+    for a Claude that answers an error to a forced tool. ``role``: what it is for, which bounds its
+    output; ``output_tokens``: the bounds that settings give to roles. The provider's library is
+    imported here. Raises ``SettingsError`` for a missing key, an unknown provider or a setting that
+    cannot be.
+    """
+    try:
+        caps = caps_of(provider, model, overrides, chats=True)
+    except JudgeError as error:
+        raise SettingsError(str(error)) from error
+    limit = output_limit(
+        role,
+        caps.max_output_tokens,
+        declared="max_output_tokens" in (overrides or {}),
+        thinks=caps.thinks or caps.thinks_by_setting,
+        given=output_tokens,
+    )
+    caps = caps.model_copy(update={"max_output_tokens": limit.tokens})
+    key = (api_key or "").strip()
+    if not key:
+        raise SettingsError(missing_key(provider, name))
+    client = make_client(provider, model, caps, api_key=key, base_url=base_url)
+    account = name or provider
+    # Another server's models are not the provider's, whatever they are called.
+    priced_as = provider if base_url is None else account
+    return AccountChat(
+        provider=client.provider,
+        model=client.model,
+        account=account,
+        client=client,
+        caller=caller,
+        caps=caps,
+        priced_as=priced_as,
+        limit=limit.set_by,
+    )

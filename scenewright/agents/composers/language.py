@@ -31,8 +31,7 @@ from scenewright.agents.chat.language_replies import (
     reply_text,
     shortened,
 )
-from scenewright.agents.composers.check import CHECK_VERSION, lost_facts, unusable_reason
-from scenewright.agents.composers.comparison import compared
+from scenewright.agents.composers.check import CHECK_VERSION, compared, lost_facts, unusable_reason
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.judges.pictures import ImagePreparation, prepare, text_tokens
 from scenewright.core.english import article

@@ -103,14 +103,8 @@ _OWNED = frozenset({"owner", "adjective", "noun", "participle", "ing"})
 _PIECE = re.compile(r"\w+", re.UNICODE)
 _NUMBERED = re.compile(r"(?<=\w)\.[0-9]+\b")
 MULTIPLE = {
-    "both": 2,
-    "pair": 2,
-    "couple": 2,
-    "twin": 2,
-    "twins": 2,
-    "trio": 3,
-    "quartet": 4,
-    "duo": 2,
+    **dict.fromkeys(("both", "pair", "couple", "twin", "twins", "duo"), 2),
+    **{"trio": 3, "quartet": 4},
 }
 """Word → number of what it names."""
 _MANY_TIMES = 12

@@ -46,15 +46,9 @@ _DIRECTIONS = frozenset({"above", "below"})
 _BREAKS = frozenset({"comma", "clause", "and"})
 _VERBAL = frozenset({"ing", "participle", "verb", "be", "have", "there"})
 _SIDES = {
-    "top": "above",
-    "bottom": "below",
-    "left": "left of",
-    "right": "right of",
-    "front": "in front of",
-    "foreground": "in front of",
-    "background": "behind",
-    "back": "behind",
-    "distance": "behind",
+    **{"top": "above", "bottom": "below", "left": "left of", "right": "right of"},
+    **dict.fromkeys(("front", "foreground"), "in front of"),
+    **dict.fromkeys(("background", "back", "distance"), "behind"),
 }
 """Side of the picture → relation to everything else."""
 _ALSO = {
@@ -357,10 +351,9 @@ def _tells(said: str, asked: str) -> bool:
 def _by_verb(ends: _Ends, asked: _Asked) -> int:
     """Count the verb, or one that entails it, with the required place."""
     sentence = ends.sentence
-    found = 0
-    for at, word in enumerate(sentence.words):
-        if _says_verb(word, asked) and _right_way(ends, at):
-            found += 1
+    found = sum(
+        _says_verb(word, asked) and _right_way(ends, at) for at, word in enumerate(sentence.words)
+    )
     if asked.name == canonical("wearing") and is_worn(ends.target):
         # A man in a hat wears it.
         found += sum(

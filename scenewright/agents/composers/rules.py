@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from scenewright.core.english import article
+from scenewright.core.english import article, listed
 from scenewright.core.inflection import plural, read_data
 from scenewright.core.layout import (
     Cell,
@@ -74,15 +74,9 @@ def text_of(pieces: list[Piece]) -> str:
 class TripletComposer:
     """The baseline: bare triplets."""
 
-    @property
-    def id(self) -> str:
-        """``triplets``."""
-        return "triplets"
-
-    @property
-    def fingerprint(self) -> str:
-        """Version of the form."""
-        return "triplets@1"
+    id = "triplets"
+    fingerprint = "triplets@1"
+    """Version of the form."""
 
     async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
         """List the relations as triplets; the seed and the whole scene have no effect."""
@@ -96,29 +90,17 @@ class TripletComposer:
 _ROWS = ("top", "middle", "bottom")
 _COLUMNS = ("left", "center", "right")
 _SAID_BY_PLACE = frozenset({"left of", "right of", "above", "below", "near"})
-_SETTING_OF: dict[str, str] = {
-    "table": "in a room",
-    "lamp": "in a room",
-    "chair": "in a room",
-    "bed": "in a room",
-    "boat": "on a beach",
-    "umbrella": "on a beach",
+_SETTING_OF = {
+    **dict.fromkeys(("table", "lamp", "chair", "bed"), "in a room"),
+    **dict.fromkeys(("boat", "umbrella"), "on a beach"),
 }
 _DEFAULT_SETTING = "in a meadow"
 
 
 def setting_of(scene: SceneGraph) -> str:
     """Return a background for the scene: that of the first object with one."""
-    for item in scene.objects:
-        if item.name in _SETTING_OF:
-            return _SETTING_OF[item.name]
-    return _DEFAULT_SETTING
-
-
-def place_name(cell: Cell) -> str:
-    """Return a grid cell in words: ``top left`` … ``middle center`` … ``bottom right``."""
-    column, row = cell
-    return f"{_ROWS[row]} {_COLUMNS[column]}"
+    found = (_SETTING_OF[item.name] for item in scene.objects if item.name in _SETTING_OF)
+    return next(found, _DEFAULT_SETTING)
 
 
 def describe(scene: SceneGraph, cells: Mapping[str, Cell], setting: str) -> list[Piece]:
@@ -136,7 +118,8 @@ def describe(scene: SceneGraph, cells: Mapping[str, Cell], setting: str) -> list
         if at:
             pieces.append(Piece(","))
         phrase = noun_phrase(item)
-        place = f" at the {place_name(cells[item.id])}" if item.id in cells else ""
+        column, row = cells.get(item.id, (0, 0))
+        place = f" at the {_ROWS[row]} {_COLUMNS[column]}" if item.id in cells else ""
         pieces.append(Piece(f"{article(phrase)} {phrase}{place}", item.id))
         for relation in leaving.get(item.id, ()):
             placed = relation.source in cells and relation.target in cells
@@ -160,10 +143,7 @@ class GridComposer:
     "green"}}``: a model draws best what is fully described.
     """
 
-    @property
-    def id(self) -> str:
-        """``grid``."""
-        return "grid"
+    id = "grid"
 
     @property
     def fingerprint(self) -> str:
@@ -171,14 +151,12 @@ class GridComposer:
         text = json.dumps(self.defaults, sort_keys=True, default=dict)
         return f"grid@1#{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
-    def _in_full(self, item: SceneObject) -> SceneObject:
-        said = {**(self.defaults or {}).get(item.name, {}), **item.attributes}
-        return item.model_copy(update={"attributes": Attributes(said)})
-
     def _full(self, scene: SceneGraph) -> SceneGraph:
-        return SceneGraph(
-            objects=tuple(self._in_full(item) for item in scene.objects), relations=scene.relations
-        )
+        objects = []
+        for item in scene.objects:
+            said = {**(self.defaults or {}).get(item.name, {}), **item.attributes}
+            objects.append(item.model_copy(update={"attributes": Attributes(said)}))
+        return SceneGraph(objects=tuple(objects), relations=scene.relations)
 
     async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
         """Plan places for the objects of the whole scene, then describe ``scene``."""
@@ -274,14 +252,13 @@ def word(scene: SceneGraph, said: str = "", turn: int = 0) -> str:
     tail = f" {said}" if said else ""
     if alone:
         opening = _OPENINGS[turn % len(_OPENINGS)]
-        sentences.append(f"{opening}{_listed(alone)}{tail}")
+        sentences.append(f"{opening}{listed(alone)}{tail}")
         tail = ""
     named: set[_Group] = set()
     for source, predicate, target in links:
         first = source.again() if source in named else source.phrase()
-        named.add(source)
-        second = target.again() if target in named else target.phrase()
-        named.add(target)
+        second = target.again() if target in {source, *named} else target.phrase()
+        named |= {source, target}
         sentences.append(f"{first} {source.verb} {predicate} {second}{tail}")
         tail = ""
     return " ".join(f"{one[0].upper()}{one[1:]}." for one in sentences)
@@ -303,18 +280,11 @@ def _groups(scene: SceneGraph) -> list[_Group]:
         )
         key = (item.name, item.attributes, role, item.id if inner else "")
         found.setdefault(key, []).append(item)
-    return [
-        _Group(some[0].name, _values(some[0]), tuple(item.id for item in some))
-        for some in found.values()
-    ]
-
-
-def _values(item: SceneObject) -> tuple[str, ...]:
-    """Return attribute values in English order."""
+    # Values in English order.
     rank = {key: at for at, key in enumerate(_ORDER)}
-    keys = sorted(item.attributes, key=lambda key: (rank.get(key, len(rank)), key))
-    return tuple(item.attributes[key] for key in keys)
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    groups: list[_Group] = []
+    for item, *others in found.values():
+        keys = sorted(item.attributes, key=lambda key: (rank.get(key, len(rank)), key))
+        values = tuple(item.attributes[key] for key in keys)
+        groups.append(_Group(item.name, values, (item.id, *(one.id for one in others))))
+    return groups

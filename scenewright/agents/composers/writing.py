@@ -10,24 +10,22 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from scenewright.agents.composers.clauses import (
-    Clause,
-    follows_a_verb,
-    is_place,
-    kind_of,
-    placed_first,
-    same_deed,
-    same_target,
-)
 from scenewright.agents.composers.english import (
     CLOSE,
     HAS,
+    Clause,
     Edge,
     Group,
     Predicate,
+    follows_a_verb,
     is_countable,
+    is_place,
+    kind_of,
     number_word,
     ordinal,
+    placed_first,
+    same_deed,
+    same_target,
 )
 from scenewright.agents.parsers.tagging import is_animate, is_person, rough
 from scenewright.core.english import article, indefinite, is_many, is_mass, listed, takes_article

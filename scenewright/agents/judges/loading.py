@@ -65,10 +65,15 @@ def load_processor(folder: Path, kind: type[Any] | None = None, images: str | No
     return pictures_alone(own, folder, images)
 
 
-def load_images(folder: Path, name: str | None = None) -> Any:
-    """Load the image processor in ``folder``; ``name`` as ``images`` of :func:`load_processor`."""
+def load_images(folder: Path, name: str | None = None, **overrides: Any) -> Any:
+    """Load the image processor in ``folder`` with ``overrides`` of its settings.
+
+    ``name`` as ``images`` of :func:`load_processor`.
+    """
     if name is None:
-        return AutoImageProcessor.from_pretrained(folder, local_files_only=True, backend="pil")
+        # Without a backend the library asks for torchvision first.
+        options = {"local_files_only": True, "backend": "pil", **overrides}
+        return AutoImageProcessor.from_pretrained(folder, **options)
     module, _, kind = name.rpartition(".")
     own = getattr(import_module(f"transformers.models.{module}"), kind)
     return without_torchvision(own).from_pretrained(folder, local_files_only=True)
@@ -144,11 +149,7 @@ class LoadedModel:
 
 
 def load_model(
-    folder: Path,
-    device: torch.device,
-    how: LocalJudgeSpec | None = None,
-    *,
-    decides: bool = False,
+    folder: Path, device: torch.device, how: LocalJudgeSpec | None = None, *, decides: bool = False
 ) -> LoadedModel:
     """Load the vision-language model in ``folder``.
 

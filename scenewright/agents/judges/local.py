@@ -23,12 +23,7 @@ from scenewright.agents.judges.families import UNKNOWN, JudgeMemory, family_of, 
 from scenewright.agents.judges.loading import check_loading
 from scenewright.agents.judges.pictures import shrink
 from scenewright.agents.judges.reading import FactReading
-from scenewright.agents.judges.vlm import (
-    VisionLanguageModel,
-    device_of,
-    digest_folder,
-    find_model,
-)
+from scenewright.agents.judges.vlm import VisionLanguageModel, device_of, digest_folder, find_model
 from scenewright.config.model_identity import ModelIdentity, digest_weights, identity_of_spec
 from scenewright.config.profiles import LocalJudgeSpec
 from scenewright.core.closed_vocabulary import VocabularyError, read_vocabulary
@@ -36,13 +31,7 @@ from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.ports.judge import JudgeCaps, JudgeError, by_vocabulary, merged, unscored
 from scenewright.prompts import Prompt, load_prompt
-from scenewright.providers.device_gate import (
-    LOADING,
-    ModelThread,
-    Stop,
-    gate_of,
-    limit_threads,
-)
+from scenewright.providers.device_gate import LOADING, ModelThread, Stop, gate_of, limit_threads
 
 BINARY_PROMPT = "judge_binary"
 CHOICE_PROMPT = "judge_choice"

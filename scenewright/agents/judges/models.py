@@ -7,7 +7,8 @@ override them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime
+from contextlib import suppress
+from datetime import date
 from importlib import import_module
 from typing import TypeVar
 
@@ -57,11 +58,7 @@ class ModelCaps(PictureCaps, ClientSettings):
 
 
 def caps_of(
-    provider: str,
-    model: str,
-    overrides: Mapping[str, object] | None = None,
-    *,
-    chats: bool = False,
+    provider: str, model: str, overrides: Mapping[str, object] | None = None, *, chats: bool = False
 ) -> ModelCaps:
     """Return the abilities of ``provider``'s ``model``; ``overrides`` replace single keys.
 
@@ -139,21 +136,14 @@ def listed_ends(
             http_client=sdk.DefaultHttpxClient(follow_redirects=False),
         ) as client:
             listed = client.models.list(**parameters)
-            days = {one.id: _day(getattr(one, end)) for one in listed if one.id in wanted}
+            days = {one.id: str(getattr(one, end))[:10] for one in listed if one.id in wanted}
     except Exception as error:
         reason = of_other(error, key).reason
         return {}, f"{name} was asked for its list of models and failed: {reason}"
-    source = f"the list of models of {name}"
-    return {
-        f"{name}:{model}": ModelEnd(ends=day, source=source)
-        for model, day in days.items()
-        if day is not None
-    }, ""
-
-
-def _day(told: datetime | str | None) -> date | None:
-    """Parse a provider's date; None for none and for an invalid one."""
-    try:
-        return date.fromisoformat(str(told)[:10])
-    except ValueError:
-        return None
+    ends = {}
+    for model, day in days.items():
+        # Most have no date.
+        with suppress(ValueError):
+            source = f"the list of models of {name}"
+            ends[f"{name}:{model}"] = ModelEnd(ends=date.fromisoformat(day), source=source)
+    return ends, ""

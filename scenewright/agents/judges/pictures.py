@@ -40,6 +40,12 @@ _KEPT_BYTES = 64 * 2**20
 _SMALL_PIXELS = 128 * 128
 _LEAST_QUALITY = 40
 _LEAST_SIDE = 8
+# Of a JPEG halved colours would blur the small coloured things that facts are about.
+_SETTINGS: Mapping[ImageFormat, Mapping[str, Any]] = {
+    "png": {"optimize": False, "compress_level": 6},
+    "jpeg": {"subsampling": 0, "optimize": False},
+    "webp": {"method": 4},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +125,9 @@ def encode(image: Image.Image, preparation: ImagePreparation) -> PreparedImage:
     shown.info = {}
     quality = preparation.quality
     while True:
-        data = _file(shown, preparation.format, quality)
+        buffer = io.BytesIO()
+        shown.save(buffer, preparation.format, quality=quality, **_SETTINGS[preparation.format])
+        data = buffer.getvalue()
         if len(data) <= preparation.max_bytes:
             return PreparedImage(data, f"image/{preparation.format}", shown.width, shown.height)
         side = max(shown.size)
@@ -151,7 +159,9 @@ class PreparedImages:
 
     def get(self, image: Image.Image, preparation: ImagePreparation) -> PreparedImage:
         """Return :func:`encode` of the image, cached if possible."""
-        key = (_digest(image), preparation)
+        plain = image if image.mode in ("RGB", "L") else to_rgb(image)
+        shape = f"{plain.mode} {plain.width} {plain.height} ".encode()
+        key = (hashlib.sha256(shape + plain.tobytes()).hexdigest(), preparation)
         with self._lock:
             first = key not in self._found
             future = self._found.setdefault(key, Future())
@@ -164,18 +174,14 @@ class PreparedImages:
                 future.set_exception(error)
                 with self._lock:
                     self._found.pop(key, None)
-            else:
-                self._forget()
+            with self._lock:
+                done = [key for key, future in self._found.items() if future.done()]
+                held = sum(len(self._found[key].result().data) for key in done)
+                for key in done[:-1]:
+                    if len(self._found) <= self._kept and held <= self._kept_bytes:
+                        break
+                    held -= len(self._found.pop(key).result().data)
         return future.result()
-
-    def _forget(self) -> None:
-        with self._lock:
-            done = [key for key, future in self._found.items() if future.done()]
-            held = sum(len(self._found[key].result().data) for key in done)
-            for key in done[:-1]:
-                if len(self._found) <= self._kept and held <= self._kept_bytes:
-                    return
-                held -= len(self._found.pop(key).result().data)
 
 
 _PREPARED = PreparedImages()
@@ -191,26 +197,6 @@ async def prepare(
     if image.width * image.height <= _SMALL_PIXELS:
         return kept.get(image, preparation)
     return await asyncio.to_thread(kept.get, image, preparation)
-
-
-def _digest(image: Image.Image) -> str:
-    if image.mode not in ("RGB", "L"):
-        image = to_rgb(image)
-    digest = hashlib.sha256(f"{image.mode} {image.width} {image.height} ".encode())
-    digest.update(image.tobytes())
-    return digest.hexdigest()
-
-
-def _file(image: Image.Image, form: ImageFormat, quality: int) -> bytes:
-    # Of a JPEG halved colours would blur the small coloured things that facts are about.
-    settings: dict[ImageFormat, dict[str, Any]] = {
-        "png": {"optimize": False, "compress_level": 6},
-        "jpeg": {"quality": quality, "subsampling": 0, "optimize": False},
-        "webp": {"quality": quality, "method": 4},
-    }
-    buffer = io.BytesIO()
-    image.save(buffer, form, **settings[form])
-    return buffer.getvalue()
 
 
 CHARACTERS_A_TOKEN = 4
@@ -258,25 +244,6 @@ def _area(width: int, height: int) -> int:
     return max(1, min(1600, math.ceil(width * scale * height * scale / 750)))
 
 
-def _square_tiles(width: int, height: int) -> int:
-    """Gemini: 258 tokens for an image of at most 384 pixels on both sides, else a square of 768.
-
-    Source: Google, "Understand and count tokens", multimodal tokens.
-    """
-    if max(width, height) <= 384:
-        return 258
-    return 258 * _cells(width, 768) * _cells(height, 768)
-
-
-def _fixed(width: int, height: int, *, tokens: int) -> int:
-    """Gemini 3 and later: as many tokens as the request's ``media_resolution`` says.
-
-    Source: Google, "Media resolution" (280, 560 and 1120 tokens an image); read from a summary,
-    so that the usage of a reply decides where it differs.
-    """
-    return tokens
-
-
 RULES: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
     {
         "tiles-85-170": partial(_tiles, base=85, tile=170),
@@ -287,10 +254,17 @@ RULES: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
         "patches-1.72": partial(_patches, factor=1.72),
         "patches-2.46": partial(_patches, factor=2.46),
         "area-750": _area,
-        "tiles-258": _square_tiles,
-        "media-280": partial(_fixed, tokens=280),
-        "media-560": partial(_fixed, tokens=560),
-        "media-1120": partial(_fixed, tokens=1120),
+        # Gemini: 258 tokens for an image of at most 384 pixels on both sides, else a square of
+        # 768. Source: Google, "Understand and count tokens", multimodal tokens.
+        "tiles-258": lambda width, height: (
+            258 if max(width, height) <= 384 else 258 * _cells(width, 768) * _cells(height, 768)
+        ),
+        # Gemini 3 and later: as many tokens as the request's ``media_resolution`` says. Source:
+        # Google, "Media resolution" (280, 560 and 1120 tokens an image); read from a summary, so
+        # that the usage of a reply decides where it differs.
+        "media-280": lambda width, height: 280,
+        "media-560": lambda width, height: 560,
+        "media-1120": lambda width, height: 1120,
     }
 )
 """The rules by name, as the table of model facts and the mock server use them."""

@@ -191,7 +191,14 @@ def read_parts(reply: Completion, sheet: Sheet) -> list[FactReading]:
         raise UnusableReply(refused, reply.usage, retry=False)
     cut = reply.stop == "length"
     numbers = range(1, len(sheet.facts) + 1)
-    entries = _entries(reply)
+    found = None if reply.data is None else reply.data.get("answers")
+    if not isinstance(found, list):
+        if cut:
+            raise _cut(reply)
+        what = "no JSON" if reply.data is None else "no list of answers"
+        given_back = reply.text if reply.data is None else reply.data
+        raise UnusableReply(f"{what}: {quote(given_back)}", reply.usage)
+    entries: list[Mapping[str, Any]] = [one if isinstance(one, Mapping) else {} for one in found]
     places, note = _places(reply, entries)
     reasons: dict[int, str] = {}
     why = reply.data.get("why") if isinstance(reply.data, Mapping) else None
@@ -232,17 +239,6 @@ def read_parts(reply: Completion, sheet: Sheet) -> list[FactReading]:
             raise _cut(reply)
         raise UnusableReply(f"no usable answer: {parts[0].reason}", reply.usage)
     return parts
-
-
-def _entries(reply: Completion) -> list[Mapping[str, Any]]:
-    entries = None if reply.data is None else reply.data.get("answers")
-    if isinstance(entries, list):
-        return [entry if isinstance(entry, Mapping) else {} for entry in entries]
-    if reply.stop == "length":
-        raise _cut(reply)
-    if reply.data is None:
-        raise UnusableReply(f"no JSON: {quote(reply.text)}", reply.usage)
-    raise UnusableReply(f"no list of answers: {quote(reply.data)}", reply.usage)
 
 
 def _cut(reply: Completion) -> UnusableReply:

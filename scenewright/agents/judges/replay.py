@@ -130,7 +130,15 @@ def read_table(
     for place, values in rows_of(chosen):
         cells = dict.fromkeys(wanted, "")
         for at, value in zip(chosen, values, strict=True):
-            cells[names[at]] = _text(path, place, names[at], value)
+            if isinstance(value, list) and all(isinstance(part, str) for part in value):
+                cells[names[at]] = LIST_SEPARATOR.join(value)
+            elif isinstance(value, str | int | float):
+                # A truth value is read as 1 or 0.
+                cells[names[at]] = str(int(value) if isinstance(value, bool) else value).strip()
+            elif value is not None:
+                kind = type(value).__name__
+                told = f"{names[at]} holds {kind}: use text, a number or null"
+                raise TableError(f"{path}, {place}: {told}")
         rows.append(Row(cells, place))
     if not rows:
         raise TableError(f"{path} has columns but no rows")
@@ -189,19 +197,6 @@ def _named(path: Path, kind: str, *errors: type[Exception]) -> Iterator[None]:
     except errors as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TableError(f"{path} is not {kind}: {first}") from error
-
-
-def _text(path: Path, place: str, column: str, value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(int(value))
-    if isinstance(value, str | int | float):
-        return str(value).strip()
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return LIST_SEPARATOR.join(value)
-    kind = type(value).__name__
-    raise TableError(f"{path}, {place}: {column} holds {kind}: use text, a number or null")
 
 
 _HASH = re.compile(r"[0-9a-fA-F]{64}")
@@ -296,6 +291,7 @@ class ReplayJudge:
     def _answer(self, image_hash: str, fact: Fact) -> Answer:
         entry = self._entries.get(_key(image_hash, "question", fact.question))
         entry = entry or self._entries.get(_key(image_hash, "fact_id", fact.id))
+        choice = None
         if entry is None:
             known = image_hash in self._known
             what = f"{fact.question!r} about this image" if known else f"image {image_hash}"
@@ -303,10 +299,10 @@ class ReplayJudge:
         elif not entry.answer:
             reason = f"{entry.place} of the record holds no answer"
         else:
+            recorded = entry.answer.casefold()
+            choice = next((o for o in fact.options if o.strip().casefold() == recorded), None)
             reason = f"the recorded answer {entry.answer!r} is not one of {', '.join(fact.options)}"
-        recorded = "" if entry is None else entry.answer.casefold()
-        choice = next((o for o in fact.options if o.strip().casefold() == recorded), None)
-        if entry is None or not recorded or choice is None:
+        if entry is None or choice is None:
             return unscored(self.id, (fact,), reason)[0]
         method = None if entry.probability is None else self.caps.probability
         return FactReading(choice, entry.probability, method).answer(
@@ -334,44 +330,35 @@ class ReplayJudge:
             column = "question" if row["question"] else "fact_id"
             if not row[column]:
                 raise table.wrong(row, "it has neither question nor fact_id")
-            key = _key(self._image(table, row), column, row[column])
-            entry = _Entry(row["answer"], _probability(table, row), row.place)
+            name = row["image"]
+            if name not in self._images and not _HASH.fullmatch(name):
+                try:
+                    self._images[name] = hash_of_image(load_image(self._path.parent / name))
+                except ImageError as error:
+                    raise table.wrong(row, f"{error}; or give the image's hash") from error
+            key = _key(self._images.get(name) or name.lower(), column, row[column])
+            text, value = row["probability"], None
+            if text:
+                try:
+                    value = float(text)
+                except ValueError:
+                    problem = f"the probability {text!r} is not a number"
+                    raise table.wrong(row, problem) from None
+                if not 0.0 <= value <= 1.0:
+                    raise table.wrong(row, f"the probability {text} is outside [0, 1]")
+                if not row["answer"]:
+                    raise table.wrong(row, "it has a probability but no answer")
+            entry = _Entry(row["answer"], value, row.place)
             before = self._entries.setdefault(key, entry)
             same = before.answer.casefold() == entry.answer.casefold()
             if not same or before.probability != entry.probability:
                 raise table.wrong(row, f"it contradicts {before.place}")
-
-    def _image(self, table: Table, row: Row) -> str:
-        name = row["image"]
-        if _HASH.fullmatch(name):
-            return name.lower()
-        if name not in self._images:
-            try:
-                self._images[name] = hash_of_image(load_image(self._path.parent / name))
-            except ImageError as error:
-                raise table.wrong(row, f"{error}; or give the image's hash") from error
-        return self._images[name]
 
 
 def missing_columns(columns: frozenset[str]) -> list[str]:
     """Return the columns of a record that ``columns`` lack."""
     missing = [name for name in ("image", "answer") if name not in columns]
     return missing + ([] if {"question", "fact_id"} & columns else ["question (or fact_id)"])
-
-
-def _probability(table: Table, row: Row) -> float | None:
-    text = row["probability"]
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        raise table.wrong(row, f"the probability {text!r} is not a number") from None
-    if not 0.0 <= value <= 1.0:
-        raise table.wrong(row, f"the probability {text} is outside [0, 1]")
-    if not row["answer"]:
-        raise table.wrong(row, "it has a probability but no answer")
-    return value
 
 
 def _key(image_hash: str, column: str, text: str) -> Key:

@@ -198,8 +198,12 @@ def sheet_of(
         raise ValueError("a sheet needs a fact: give one or more")
     labels = tuple(labels_of(fact) for fact in facts)
     questions = [clean(fact.question) for fact in facts]
-    # Keys of their own keep questions apart.
-    keys = [_alike(fact) for fact in facts] if stems else list(range(len(facts)))
+    # What questions with a common stem must share; keys of their own keep them apart.
+    keys: list[Hashable] = [
+        None if fact.is_binary else (len(fact.options), clean(fact.options[-1], MAX_OPTION))
+        for fact in facts
+    ]
+    keys = keys if stems else list(range(len(facts)))
     found = stems_of(questions, keys)
     text = "\n".join(_line(stem, facts, labels) for stem in found)
     return Sheet(
@@ -253,13 +257,16 @@ def clean(text: str, length: int = MAX_QUESTION) -> str:
     return cut_short(kept, length)
 
 
-def _alike(fact: Fact) -> Hashable:
-    """Return the key that questions with a common stem must share."""
-    return None if fact.is_binary else (len(fact.options), clean(fact.options[-1], MAX_OPTION))
-
-
 def _line(stem: Stem, facts: Sequence[Fact], labels: Sequence[tuple[str, ...]]) -> str:
-    offered = [_options(facts[at], labels[at]) for at, _ in stem.rows]
+    # The options of a choice, each after its letter.
+    offered = [
+        [
+            f"{label}:{clean(option, MAX_OPTION)}"
+            for label, option in zip(labels[at], facts[at].options, strict=True)
+            if not facts[at].is_binary
+        ]
+        for at, _ in stem.rows
+    ]
     if not stem.is_shared:
         ((at, _),) = stem.rows
         (options,) = offered
@@ -272,14 +279,6 @@ def _line(stem: Stem, facts: Sequence[Fact], labels: Sequence[tuple[str, ...]]) 
         own = options[: len(options) - len(shared)]
         line.append([at + 1, *words, *([own] if own else [])])
     return _json(line)
-
-
-def _options(fact: Fact, labels: tuple[str, ...]) -> list[str]:
-    """Return the options of a choice, each after its letter."""
-    if fact.is_binary:
-        return []
-    cleaned = (clean(option, MAX_OPTION) for option in fact.options)
-    return [f"{label}:{option}" for label, option in zip(labels, cleaned, strict=True)]
 
 
 def _json(line: list[Any]) -> str:

@@ -32,12 +32,8 @@ from scenewright.providers.hub.needs import HUB_ID, Need
 
 # Outputs of vision towers besides the features, which a model may use later.
 _SPARE_OUTPUTS = {
-    "last_hidden_state",
-    "pooler_output",
-    "hidden_states",
-    "attentions",
-    "intermediate_activations",
-    "reshaped_hidden_states",
+    *("last_hidden_state", "pooler_output", "hidden_states", "attentions"),
+    *("intermediate_activations", "reshaped_hidden_states"),
 }
 _POOLED, _DEEP = "pooler_output", "deepstack_features"
 
@@ -153,10 +149,7 @@ class ReplyReader:
 
     @torch.inference_mode()
     def read(
-        self,
-        inputs: Mapping[str, Any],
-        opened: list[bool],
-        stopped: Callable[[], bool],
+        self, inputs: Mapping[str, Any], opened: list[bool], stopped: Callable[[], bool]
     ) -> tuple[list[torch.Tensor | None], list[int]]:
         """Generate each reply up to its answer.
 
@@ -397,13 +390,10 @@ class VisionLanguageModel:
 
     def _framed(self, text: str) -> str:
         """Return the prompt of a question, with a placeholder of one picture."""
-        return str(
-            self.processor.apply_chat_template(
-                [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": text}]}],
-                add_generation_prompt=True,
-                **self._template,
-            )
-        )
+        content = [{"type": "image"}, {"type": "text", "text": text}]
+        asked = [{"role": "user", "content": content}]
+        put = self.processor.apply_chat_template
+        return str(put(asked, add_generation_prompt=True, **self._template))
 
     def _processed(self, image: Image.Image, prompts: Sequence[str]) -> Any:
         bos = self.tokenizer.bos_token

@@ -37,11 +37,12 @@ from pydantic import Field, model_validator
 from scenewright.agents.panel.aggregation import (
     Array,
     Mask,
+    binary_only,
     checked_probabilities,
     expit,
+    vote_log_odds,
     weighted_means,
 )
-from scenewright.agents.panel.pooling import binary_only, vote_log_odds
 from scenewright.core.validation import FiniteModel
 
 LEAST_JUDGES = 3
@@ -320,26 +321,22 @@ def _explanations(correlation: Array, known: Mask, noise: float) -> list[_Explan
     """Return what explains the correlations: one factor alone where it does, else with a clique."""
     alone = _Explanation.of(correlation, known)
     tried = [alone]
-    for clique in _cliques(correlation):
-        free = known.copy()
-        free[np.ix_(clique, clique)] = False
-        if free.any():
-            tried.append(_Explanation.of(correlation, free))
-    limit = max(noise, min(one.misfit for one in tried)) + _SLACK
-    return [alone] if alone.misfit <= limit else [one for one in tried if one.misfit <= limit]
-
-
-def _cliques(correlation: Array) -> list[list[int]]:
-    """Return the groups of a clustering by mean correlation, and what each leaves."""
     n = len(correlation)
     groups = [{at} for at in range(n)]
+    # The groups of a clustering by mean correlation, and what each leaves.
     cliques: dict[tuple[int, ...], None] = {}
     for a, b in _linkage(correlation, "average")[:, :2].astype(int).tolist():
         groups.append(groups[a] | groups[b])
         for each in (groups[-1], set(range(n)) - groups[-1]):
             if 2 <= len(each) < n:
                 cliques[tuple(sorted(each))] = None
-    return [list(each) for each in cliques]
+    for clique in cliques:
+        free = known.copy()
+        free[np.ix_(clique, clique)] = False
+        if free.any():
+            tried.append(_Explanation.of(correlation, free))
+    limit = max(noise, min(one.misfit for one in tried)) + _SLACK
+    return [alone] if alone.misfit <= limit else [one for one in tried if one.misfit <= limit]
 
 
 def _linkage(similarity: Array, method: Literal["average", "complete"]) -> Array:

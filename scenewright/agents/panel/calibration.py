@@ -5,7 +5,7 @@ sensitivity and specificity of its votes, the temperature that calibrates its pr
 al., 2017, for yes/no answers), and its Brier score and expected calibration error without and with
 that temperature. For whole panels: weights of their judges
 (:mod:`scenewright.agents.panel.stacking`), and sensitivity and specificity of their verdicts, which
-correct a score for the panel's errors (:mod:`scenewright.agents.panel.corrections`).
+correct a score for the panel's errors (:mod:`scenewright.agents.panel.scores`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from scenewright.agents.panel.aggregation import (
     checked_probabilities,
     expected_calibration_error,
     expit,
+    log_odds,
 )
 from scenewright.agents.panel.agreement import JudgeWeights, judge_weights
 from scenewright.agents.panel.answer_arrays import answer_arrays, answer_table
@@ -44,7 +45,7 @@ from scenewright.agents.panel.rates import (
     form_of,
     temper,
 )
-from scenewright.agents.panel.stacking import PanelStack, fit_stack, log_odds
+from scenewright.agents.panel.stacking import PanelStack, fit_stack
 from scenewright.config.profiles import CascadeSpec
 from scenewright.core.facts import FACT_KINDS, Answer, Fact, FactKind
 from scenewright.core.ports.judge import unscored
@@ -173,9 +174,19 @@ def calibrate(
         judges=tuple(table.judge(judge, judges[judge]) for judge in judges),
     )
     wanted = dict.fromkeys(tuple(sorted(set(ids))) for ids in panels)
-    stacks = tuple(stack for ids in wanted if (stack := table.stack(ids)) is not None)
-    agreements = tuple(found for ids in wanted if (found := table.agreement(ids)) is not None)
-    measured = measured.model_copy(update={"stacks": stacks, "agreements": agreements})
+    stacks: list[PanelStack] = []
+    agreements: list[JudgeWeights] = []
+    kinds = table.kinds.tolist()
+    for ids in wanted:
+        values = table.columns(ids)
+        # Not where no answered fact holds, or all do.
+        if len(set(table.truth[~np.isnan(values).all(1)].tolist())) == 2:
+            stacks.append(fit_stack(values, table.truth, kinds, ids, table.pictures))
+        if (weights := judge_weights(ids, values, kinds)) is not None:
+            agreements.append(weights)
+    measured = measured.model_copy(
+        update={"stacks": tuple(stacks), "agreements": tuple(agreements)}
+    )
     working = replace(panel, calibration=measured)
     return measured.model_copy(
         update={
@@ -277,17 +288,6 @@ class _Table:
             errors[f"ece{name}"] = expected_calibration_error(values, truth) if some else None
         rates = _rates(self.truth[rows], self.votes[rows, column] == 1.0).model_dump()
         return JudgeRates.model_validate({**rates, "temperature": temperature, **errors})
-
-    def stack(self, ids: tuple[str, ...]) -> PanelStack | None:
-        """Return the weights of some judges; None where no answered fact holds, or all do."""
-        values = self.columns(ids)
-        if len(set(self.truth[~np.isnan(values).all(1)].tolist())) < 2:
-            return None
-        return fit_stack(values, self.truth, self.kinds.tolist(), ids, self.pictures)
-
-    def agreement(self, ids: tuple[str, ...]) -> JudgeWeights | None:
-        """Return the weights of some judges by their agreement; None with too few answers."""
-        return judge_weights(ids, self.columns(ids), self.kinds.tolist())
 
     def verdicts(self, ids: tuple[str, ...], panel: Panel) -> tuple[Mask, Array]:
         """Return whether each fact holds by some columns, and its lead, image by image.

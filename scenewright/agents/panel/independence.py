@@ -10,11 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from scenewright.config.accounts import AccountSpec
-from scenewright.config.model_identity import (
-    ModelIdentity,
-    identity_of_spec,
-    independence_problem,
-)
+from scenewright.config.model_identity import ModelIdentity, identity_of_spec, independence_problem
 from scenewright.config.profiles import SettingsError
 from scenewright.core.ports.judge import Judge
 

@@ -9,6 +9,12 @@ themselves, ``calibrated`` uses measured rates, ``stacked`` also weighs the judg
 ``majority`` is for comparison. ``agreement`` weighs the judges by how they agree on many pictures
 (:mod:`scenewright.agents.panel.agreement`): one picture has too few answers for that, and where no
 weights are given it is the mean.
+
+In a *cascade* all facts of a wave go to the first judges. Facts whose probability is within the
+bounds of ``unsure``, or within those that a calibration measured for the wanted ``risk``
+(:mod:`~scenewright.agents.panel.guarantee`), go to the other judges as well, and so do unscored
+ones (too few usable answers for the quorum). Of a choice, the probability is that against its
+strongest rival (``Verdict.lead``). The verdict then comes from all judges who were asked.
 """
 
 from __future__ import annotations
@@ -26,7 +32,9 @@ from scenewright.agents.panel.aggregation import (
     dawid_skene,
     disagreement,
     expit,
+    option_logs,
     sums,
+    vote_log_odds,
     weighted_means,
 )
 from scenewright.agents.panel.agreement import JudgeWeights
@@ -37,15 +45,16 @@ from scenewright.agents.panel.answer_arrays import (
     answer_table,
     binary_arrays,
 )
-from scenewright.agents.panel.pooling import option_logs, vote_log_odds
+from scenewright.agents.panel.guarantee import CascadeGuarantee
 from scenewright.agents.panel.rates import (
+    CALIBRATE,
     Calibration,
     CalibrationError,
     PanelCalibration,
     load_calibration,
     temper,
 )
-from scenewright.config.profiles import MEASURED, Aggregation, Profile
+from scenewright.config.profiles import MEASURED, Aggregation, CascadeSpec, Profile, SettingsError
 from scenewright.core.facts import Answer, Fact, FactError, FactKind, Verdict, voids
 from scenewright.core.ports.judge import Judge, unscored
 
@@ -100,16 +109,21 @@ def able_judges(judges: Iterable[Judge], kind: FactKind) -> tuple[Judge, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pooled:
-    """Result of pooling ballots; NaN, or False, without answers."""
+    """Result of pooling answers; NaN, or False, without answers.
+
+    Of several draws of judges (:meth:`Panel.pool_draws`) arrays have these as their first axis.
+    """
 
     probabilities: Array
     """Probability of each fact, (n_facts,)."""
     rivals: Array
     """Probability of each rival, (n_rivals,)."""
-    leading: tuple[int | None, ...]
-    """Row of the strongest rival of each fact; None for a yes/no fact."""
+    rival_scores: Array
+    """Numbers by which the rivals are ordered, (n_rivals,)."""
     holds: NDArray[np.bool_]
     """The verdicts, (n_facts,)."""
+    leading: tuple[int | None, ...] = ()
+    """Row of the strongest rival of each fact, None for a yes/no fact; empty for several draws."""
 
     @property
     def two_way_probabilities(self) -> Array:
@@ -120,20 +134,6 @@ class Pooled:
                 total = found[at] + self.rivals[row]
                 found[at] = found[at] / total if total > 0.0 else 0.5
         return found
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PooledDraws:
-    """Result of pooling for several draws of judges, one a row; NaN, or False, without answers."""
-
-    probabilities: Array
-    """Probability of each fact, (n_draws, n_facts)."""
-    rivals: Array
-    """Probability of each rival, (n_draws, n_rivals)."""
-    rival_scores: Array
-    """Numbers by which the rivals are ordered, (n_draws, n_rivals)."""
-    holds: NDArray[np.bool_]
-    """The verdicts, (n_draws, n_facts)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,12 +226,13 @@ class Panel:
         no calibration of a judge.
         """
         drawn = self.pool_draws(answers, np.ones((1, len(answers.judges)), np.int64), others)
-        leading = tuple(answers.leading(drawn.rival_scores[0]))
-        return Pooled(drawn.probabilities[0], drawn.rivals[0], leading, drawn.holds[0])
+        scores = drawn.rival_scores[0]
+        leading = tuple(answers.leading(scores))
+        return Pooled(drawn.probabilities[0], drawn.rivals[0], scores, drawn.holds[0], leading)
 
     def pool_draws(
         self, answers: AnswerArrays, draws: NDArray[np.int64], others: Array | None = None
-    ) -> PooledDraws:
+    ) -> Pooled:
         """Return the result of :meth:`pool` for panels in which judges count several times.
 
         ``draws`` (n_draws, n_judges) has how often. Every option of a choice gets its probability
@@ -283,7 +284,7 @@ class Panel:
             rival_likely = rival_scores = weighted_means(rivals, None, draws)
         chosen = scores > answers.strongest(rival_scores) + UNDECIDED
         holds = np.where(answers.choices, chosen, likely > self.threshold)
-        return PooledDraws(likely, rival_likely, rival_scores, holds)
+        return Pooled(likely, rival_likely, rival_scores, holds)
 
     def _evidence(
         self, values: Array, kinds: Sequence[FactKind], forms: Sequence[str], answers: AnswerArrays
@@ -379,6 +380,7 @@ class Panel:
         arrays = answer_arrays(facts, table)
         learns = self.aggregation == "dawid_skene"
         pooled = self.pool(arrays, answer_table(learnt, table)[0] if learns else None)
+        bounded, rivals = np.clip(pooled.probabilities, 0.0, 1.0), np.clip(pooled.rivals, 0.0, 1.0)
         bits = disagreement(arrays.values).tolist()
         verdicts: list[Verdict] = []
         for at, fact in enumerate(facts):
@@ -406,9 +408,9 @@ class Panel:
                 Verdict(
                     fact_id=fact.id,
                     state="yes" if pooled.holds[at] else "no",
-                    probability=_bounded(pooled.probabilities[at]),
+                    probability=float(bounded[at]),
                     rival="" if rival is None else arrays.rival_names[rival],
-                    rival_probability=None if rival is None else _bounded(pooled.rivals[rival]),
+                    rival_probability=None if rival is None else float(rivals[rival]),
                     disagreement=min(1.0, bits[at]),
                     methods=tuple(sorted(method for method in methods if method is not None)),
                     **counts,
@@ -424,5 +426,66 @@ def _total(evidence: Array, draws: NDArray[np.int64]) -> Array:
     return total
 
 
-def _bounded(probability: float) -> float:
-    return float(min(1.0, max(0.0, probability)))
+def unsure_facts(
+    facts: Sequence[Fact],
+    verdicts: Iterable[Verdict],
+    spec: CascadeSpec,
+    panel: Panel | None = None,
+) -> tuple[Fact, ...]:
+    """Return the facts for the other judges, after ``verdicts`` by the first ones alone.
+
+    A fact without a verdict is unsure; a void one is not, since it needs no question. A
+    ``spec`` with a risk takes its bounds from the calibration of ``panel``; ``CalibrationError``
+    where there are none.
+    """
+    guarantee = guarantee_in(spec, panel)
+    by_id = {verdict.fact_id: verdict for verdict in verdicts}
+    unsure: list[Fact] = []
+    for fact in facts:
+        verdict = by_id.get(fact.id)
+        low, high = spec.unsure if guarantee is None else guarantee.bounds(fact.kind)
+        if verdict is None or (
+            verdict.state != "void" and (verdict.lead is None or low <= verdict.lead <= high)
+        ):
+            unsure.append(fact)
+    return tuple(unsure)
+
+
+def guarantee_in(spec: CascadeSpec, panel: Panel | None) -> CascadeGuarantee | None:
+    """Return the measured bounds of a ``spec`` with a risk; none without.
+
+    Raises ``CalibrationError`` where the calibration of ``panel`` has none for its aggregation and
+    quorum.
+    """
+    if spec.risk is None:
+        return None
+    if panel is None or panel.calibration is None:
+        raise CalibrationError(
+            f"a cascade with a risk of {spec.risk:g} needs a calibration: name the file that "
+            "`scenewright judges calibrate` wrote"
+        )
+    wanted = (tuple(sorted(spec.first)), spec.risk, spec.confidence, panel.aggregation)
+    for found in panel.calibration.cascades:
+        measured = (found.first, found.risk, found.confidence, found.aggregation)
+        if (*measured, found.quorum) == (*wanted, panel.quorum):
+            return found
+    raise CalibrationError(
+        f"the calibration has no bounds for a cascade that begins with {', '.join(spec.first)} "
+        f"at a risk of {spec.risk:g} ({panel.aggregation}, quorum {panel.quorum}): "
+        f"{CALIBRATE} for this profile"
+    )
+
+
+def check_cascade(spec: CascadeSpec, judges: Iterable[Judge]) -> None:
+    """Raise ``SettingsError`` unless the first judges are some of ``judges``, but not all."""
+    ids = {judge.id for judge in judges}
+    lost = sorted(set(spec.first) - ids)
+    if lost or not ids - set(spec.first):
+        why = (
+            f"{', '.join(lost)} is not among them"
+            if lost
+            else "no judge is left for the second step"
+        )
+        raise SettingsError(
+            f"the cascade does not fit the judges of the loop ({', '.join(sorted(ids))}): {why}"
+        )

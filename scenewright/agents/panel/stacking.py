@@ -18,11 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from scenewright.agents.panel.aggregation import Array, checked_probabilities, expit
+from scenewright.agents.panel.aggregation import Array, checked_probabilities, expit, log_odds
 from scenewright.core.validation import FiniteModel
 
-CLOSEST = 1e-3
-"""Probabilities are clipped to this distance from 0 and 1 before the logarithm."""
 PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """Tried on d, the deviations of the weights."""
 FOLDS = 5
@@ -199,13 +197,6 @@ def folds_of_groups(groups: Places, folds: int, seed: int = 0) -> Places:
     return found
 
 
-def log_odds(probabilities: Array, closest: Array | float = CLOSEST) -> Array:
-    """Return ``log(p / (1 − p))`` in nats with p kept within [closest, 1 − closest]; NaN kept."""
-    inner = np.clip(probabilities, closest, 1.0 - closest)
-    result: Array = np.log(inner) - np.log1p(-inner)
-    return result
-
-
 def ridge_logistic(
     x: Array, y: Array, penalty: Array, centre: Array, offset: Array | float = 0.0
 ) -> Array:
@@ -245,33 +236,25 @@ def _scale(odds: Array, of_kind: NDArray[np.bool_], truth: Array) -> Array | Non
     known = ~np.isnan(odds)
     if not known.any():
         return None
-    x = _design(odds[known], of_kind[known])
-    penalty = np.full(x.shape[1], _OF_KIND)
-    penalty[:2] = _WEAK
-    centre = np.zeros(x.shape[1])
-    centre[1] = 1.0
-    return ridge_logistic(x, _softened(truth[known]), penalty, centre)
+    return _fit(_design(odds[known], of_kind[known]), truth[known], _OF_KIND)
 
 
 def _weights(evidence: Array, truth: Array, prior: Array, penalty: float) -> Array:
     """Return c, w and d, (2 + n_judges,)."""
-    n_judges = evidence.shape[1]
     x = np.column_stack([np.ones(len(evidence)), evidence.sum(1), evidence])
-    penalties = np.array([_WEAK, _WEAK, *[penalty] * n_judges])
-    centre = np.zeros(2 + n_judges)
-    centre[1] = 1.0
-    return ridge_logistic(x, _softened(truth), penalties, centre, prior)
+    return _fit(x, truth, penalty, prior)
 
 
-def _softened(truth: Array) -> Array:
-    """Return Platt's targets for the labels.
+def _fit(x: Array, truth: Array, penalty: float, offset: Array | float = 0.0) -> Array:
+    """Return coefficients drawn weakly towards an offset of 0 and a slope of 1, others towards 0.
 
-    (n + 1) / (n + 2) and 1 / (m + 2) for n facts that hold and m that do not: a judge without an
-    error on them is not certain for ever.
+    Platt's targets stand for the labels: (n + 1) / (n + 2) and 1 / (m + 2) for n facts that hold
+    and m that do not, so that a judge without an error on them is not certain for ever.
     """
     n = float(truth.sum())
-    result: Array = np.where(truth == 1.0, (n + 1.0) / (n + 2.0), 1.0 / (len(truth) - n + 2.0))
-    return result
+    targets = np.where(truth == 1.0, (n + 1.0) / (n + 2.0), 1.0 / (len(truth) - n + 2.0))
+    penalties = np.array([_WEAK, _WEAK, *[penalty] * (x.shape[1] - 2)])
+    return ridge_logistic(x, targets, penalties, np.eye(x.shape[1])[1], offset)
 
 
 def _held_out_loss(

@@ -1,6 +1,6 @@
 """Replay of cascades on recorded answers: the calls they save, and how their verdicts differ.
 
-In a cascade (:mod:`scenewright.agents.panel.cascade`) cheap judges answer first, and the others
+In a cascade (:mod:`scenewright.agents.panel.panel`) cheap judges answer first, and the others
 only the facts of which these are unsure.
 """
 
@@ -13,8 +13,7 @@ from dataclasses import asdict, astuple, dataclass, field
 import numpy as np
 
 from scenewright.agents.panel.aggregation import cohen_kappa
-from scenewright.agents.panel.cascade import unsure_facts
-from scenewright.agents.panel.panel import Panel, next_wave, void_verdicts
+from scenewright.agents.panel.panel import Panel, next_wave, unsure_facts, void_verdicts
 from scenewright.config.profiles import CascadeSpec
 from scenewright.core.facts import (
     Answer,

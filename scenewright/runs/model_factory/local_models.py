@@ -341,7 +341,7 @@ def olip_of(spec: str) -> RealismScorer:
             f"encoder {saved.encoder}",
             lambda: BlipEncoder(saved.encoder, name=Path(saved.encoder).name),
         )
-        return OlipScorer(saved, name=model, encoder=encoder)
+        return OlipScorer(saved, encoder, model)
 
     return SHARED.get(f"realism scorer {spec}", made)
 

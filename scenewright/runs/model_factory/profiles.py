@@ -150,7 +150,7 @@ def build_chat(
         from scenewright.agents.chat.scripted import scripted_chat
 
         return scripted_chat(model)
-    from scenewright.agents.chat.accounts import account_chat
+    from scenewright.agents.chat.model import account_chat
 
     resolved = resolve_account(kind, model, settings)
     bounds = {role: settings.output_tokens[role]} if role in settings.output_tokens else {}

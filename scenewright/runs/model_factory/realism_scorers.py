@@ -66,12 +66,13 @@ def _by_chat(spec: str, model: str, settings: Settings | None) -> RealismScorer:
 def _alignment(spec: str, model: str, settings: Settings | None) -> RealismScorer:
     def made() -> RealismScorer:
         with importing():
-            from scenewright.tools.vision.realism.alignment import BlipMatchScorer, ClipScorer
+            from scenewright.tools.vision.realism.alignment import AlignmentScorer, ClipEncoder
+            from scenewright.tools.vision.realism.blip import BlipEncoder
 
         if spec.startswith("clip:"):
-            return ClipScorer(model, name=model)
+            return AlignmentScorer(ClipEncoder(model, name=model))
         folder = MINIATURE_WEIGHTS / "blip" if model == "miniature" else model
-        return BlipMatchScorer(folder, name=model)
+        return AlignmentScorer(BlipEncoder(folder, name=model))
 
     return SHARED.get(f"realism scorer {spec}", made)
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from scenewright.agents.composers.comparison import PromptChanges
+from scenewright.agents.composers.check import PromptChanges
 from scenewright.core.facts import (
     Answer,
     Fact,

@@ -154,7 +154,18 @@ def make_private(settings: ServiceSettings) -> list[str]:
     try:
         data.mkdir(mode=0o700)
     except FileExistsError:
-        found.append(_mended_folder(settings))
+        mode = data.stat().st_mode
+        if mode & _GROUP_AND_OTHERS:
+            database = sqlite_file(settings)
+            ours = {settings.runs.name, "sent", "cache", *((database.name,) if database else ())}
+            names = {entry.name for entry in os.scandir(data)}
+            if mode & stat.S_ISVTX or (names and not names & ours):
+                found.append(
+                    f"the data folder {data} also serves others, so that other accounts of this "
+                    "machine can read the runs: choose a folder of its own with --data"
+                )
+            else:
+                found.append(_narrowed(data, 0o700, "the data folder"))
     except FileNotFoundError:
         data.parent.mkdir(parents=True, exist_ok=True)
         data.mkdir(mode=0o700, exist_ok=True)
@@ -169,23 +180,6 @@ def make_private(settings: ServiceSettings) -> list[str]:
                 for ending in ("", "-wal", "-shm", "-journal")
             ]
     return [sentence for sentence in found if sentence]
-
-
-def _mended_folder(settings: ServiceSettings) -> str:
-    """Make an existing data folder private; a sentence where that is not done."""
-    data = settings.data
-    mode = data.stat().st_mode
-    if not mode & _GROUP_AND_OTHERS:
-        return ""
-    database = sqlite_file(settings)
-    ours = {settings.runs.name, "sent", "cache", *((database.name,) if database else ())}
-    names = {entry.name for entry in os.scandir(data)}
-    if mode & stat.S_ISVTX or (names and not names & ours):
-        return (
-            f"the data folder {data} also serves others, so that other accounts of this machine "
-            "can read the runs: choose a folder of its own with --data"
-        )
-    return _narrowed(data, 0o700, "the data folder")
 
 
 def _narrowed(place: Path, mode: int, what: str) -> str:

@@ -127,21 +127,22 @@ class EventBroadcaster:
                 ear.woken.clear()
                 state, still = await status()
                 lines: list[str] = []
-                if isinstance(folder, Path):
-                    place, lines = await asyncio.to_thread(
-                        read_lines, folder / EVENTS, place, count
-                    )
-                else:
-                    try:
+                try:
+                    path = folder if isinstance(folder, Path) else await folder()
+                    if path is not folder:
                         # What is fetched may be another file each time.
-                        path = await folder() / EVENTS
-                        lines = (await asyncio.to_thread(read_lines, path, None, count))[1]
-                    except Unavailable:
-                        # While it goes on there is another look; its end must not be left out.
-                        if still:
-                            raise
+                        place = None
+                    place, lines = await asyncio.to_thread(read_lines, path / EVENTS, place, count)
+                except Unavailable:
+                    # While it goes on there is another look; its end must not be left out.
+                    if still:
+                        raise
                 for line in lines:
-                    yield _stored(run, line, count)
+                    try:
+                        kind = str(json.loads(line)["type"])
+                    except (ValueError, LookupError, TypeError, RecursionError) as error:
+                        raise DamagedRun(run, count + 1) from error
+                    yield BroadcastEvent(kind, line, count)
                     count += 1
                 if state != said:
                     said = state
@@ -210,14 +211,6 @@ class EventBroadcaster:
             self._ears[run].discard(ear)
             if not self._ears[run]:
                 del self._ears[run]
-
-
-def _stored(run: str, line: str, number: int) -> BroadcastEvent:
-    """Return the event of a line of the log; ``DamagedRun`` if it is none."""
-    try:
-        return BroadcastEvent(str(json.loads(line)["type"]), line, number)
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise DamagedRun(run, number + 1) from error
 
 
 def read_partial(folder: Path) -> str:

@@ -15,12 +15,14 @@ from scenewright.service.core.artifacts.uploads import UPLOADS_FOLDER, UploadSto
 from scenewright.service.core.disclosure import Disclosure
 from scenewright.service.core.event_broadcast import EventBroadcaster
 from scenewright.service.core.jobs.base import Jobs, RowJobs
+from scenewright.service.core.keys import KeyStore
 from scenewright.service.core.observing.observers import Observability
 from scenewright.service.core.requests import profile_of, profiles_of
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.storage import Storage
 from scenewright.service.core.store import RunStore
+from scenewright.service.core.worker_thread import WorkerThread
 
 Models = Callable[[RefinementRequest], Mapping[str, Any]]
 """Models that replace those of a request's profile: arguments of ``refine`` such as ``backend``."""
@@ -65,9 +67,11 @@ class ServiceParts:
         self.storage = storage or Storage(settings, engine)
         """The state of disk and database."""
         self.store = RunStore(engine, queue=settings.queue)
+        self.keys = KeyStore(engine)
         self.broadcaster = EventBroadcaster(0.5 if settings.shared else 5.0, marks=settings.shared)
         self.disclosure = Disclosure(settings.data)
         """Texts of errors that a client may read."""
+        self.worker_thread = WorkerThread()
 
     def folder(self, run: str) -> Path:
         """Return the folder in which a run of an id that the store gave is driven here."""
@@ -85,6 +89,11 @@ class ServiceParts:
     def profiles(self) -> dict[str, Profile]:
         """Return the profiles that may be asked for, by name."""
         return profiles_of(self.base, self.settings.profiles)
+
+    def default_profile(self) -> str:
+        """Return the profile where none is named: if it is not allowed, the first that is."""
+        known, name = self.profiles(), self.base.profile
+        return name if name in known else next(iter(known), name)
 
     def profile(self, request: RefinementRequest) -> Profile:
         """Return the profile of a request, as :func:`profile_of`."""

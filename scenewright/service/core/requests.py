@@ -31,14 +31,14 @@ from scenewright.config.settings import Settings, find_profile, load_profiles, p
 from scenewright.core.formats import FormatError, loads_scene
 from scenewright.core.intent import Intent
 from scenewright.core.ports import MAX_PROMPT
-from scenewright.core.ports.backend import BackendError, BackendFeatures, ImageBackend
+from scenewright.core.ports.backend import BackendError, ImageBackend
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.graphs.errors import RunError
 from scenewright.graphs.initial_image import check_initial_image
 from scenewright.graphs.state import round_seed
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.runs.model_factory.profiles import backend_of, composer_of
-from scenewright.runs.plan import RunPlan, plan_run
+from scenewright.runs.plan import plan_run
 from scenewright.runs.readiness import lacking
 from scenewright.runs.reading import Sentence, chat_that_reads, preliminary, reader_of
 from scenewright.runs.report.words import scene_words, shorten
@@ -308,8 +308,20 @@ def check_run(
         )
     except (RunError, SettingsError) as error:
         raise Unprocessable(str(error).removesuffix(". Nothing was drawn")) from error
-    if here:
-        _check_features(plan, replaced)
+    options = plan.options
+    if here and (options.mask is not None or options.width is not None):
+        backend = _backend(plan.profile, plan.settings, replaced)
+        try:
+            check_initial_image(options, backend)
+        except RunError as error:
+            raise Unprocessable(str(error)) from error
+        sizes, size = backend.features.sizes, (options.width or 0, options.height or 0)
+        if options.width is not None and sizes is not None and size not in sizes:
+            known = ", ".join(f"{width}×{height}" for width, height in sizes)
+            raise Unprocessable(
+                f"{backend.id} does not draw {size[0]}×{size[1]} pixels: use one of {known}, or "
+                "leave width and height out"
+            )
     check_prompt(plan.scene, request.seed, profile, settings, replaced)
 
 
@@ -345,26 +357,6 @@ def check_prompt(
         raise Unprocessable(
             f"the scene makes a prompt of {length} characters, the limit is {MAX_PROMPT}: leave "
             "some objects or attributes out, or split the scene"
-        )
-
-
-def _check_features(plan: RunPlan, replaced: Mapping[str, Any]) -> None:
-    """Raise ``Unprocessable`` for a mask or a size that the backend does not take."""
-    options = plan.options
-    if options.mask is None and options.width is None:
-        return
-    backend = _backend(plan.profile, plan.settings, replaced)
-    try:
-        check_initial_image(options, backend)
-    except RunError as error:
-        raise Unprocessable(str(error)) from error
-    features: BackendFeatures = backend.features
-    size = (options.width or 0, options.height or 0)
-    if options.width is not None and features.sizes is not None and size not in features.sizes:
-        known = ", ".join(f"{width}×{height}" for width, height in features.sizes)
-        raise Unprocessable(
-            f"{backend.id} does not draw {size[0]}×{size[1]} pixels: use one of {known}, or leave "
-            "width and height out"
         )
 
 

@@ -11,6 +11,7 @@ A run taken away for good: its row, its folder, its checkpoints, the pictures se
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 import logging
@@ -19,7 +20,6 @@ import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 from sqlalchemy import and_, func, or_, select
@@ -55,7 +55,6 @@ from scenewright.service.core.errors import (
 )
 from scenewright.service.core.event_broadcast import BroadcastEvent, count_lines
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.keys import KeyStore
 from scenewright.service.core.parts import ServiceParts
 from scenewright.service.core.requests import (
     AGENT,
@@ -80,7 +79,7 @@ from scenewright.service.core.schemas import (
 )
 from scenewright.service.core.store import Run, refinement_of
 from scenewright.service.core.worker import Worker
-from scenewright.service.core.worker_thread import WorkerThread, size_of, size_of_request
+from scenewright.service.core.worker_thread import size_of, size_of_request
 
 log = logging.getLogger(__name__)
 
@@ -90,14 +89,17 @@ STANDS_STILL: tuple[Status, ...] = ("paused", "finished", "failed", "cancelled")
 class Service(ServiceParts):
     """The service without a door. One event loop uses it; see ``lifespan.running``."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        """Take what :class:`ServiceParts` takes."""
-        super().__init__(*given, **named)
-        self.keys = KeyStore(self.engine)
-        self.worker_thread = WorkerThread()
-        self.worker = Worker(self)
-        self._scoring = asyncio.Semaphore(self.settings.scoring)
-        self._scores = 0
+    _scores = 0
+    """Pictures that are being scored or wait for it."""
+
+    @functools.cached_property
+    def worker(self) -> Worker:
+        """The worker of this process."""
+        return Worker(self)
+
+    @functools.cached_property
+    def _scoring(self) -> asyncio.Semaphore:
+        return asyncio.Semaphore(self.settings.scoring)
 
     async def submit(
         self,

@@ -51,12 +51,7 @@ from scenewright.tools.backends.memory import (
     needs_of,
     plan_memory,
 )
-from scenewright.tools.backends.model_folder import (
-    ModelFolder,
-    content_files,
-    digest_files,
-    find,
-)
+from scenewright.tools.backends.model_folder import ModelFolder, content_files, digest_files, find
 from scenewright.tools.backends.pipeline import (
     Dtype,
     build,
@@ -280,7 +275,7 @@ class DiffusersBackend:
 
     @cached_property
     def _few_lora(self) -> FewStepLora | None:
-        return self._family.few_lora(lora.name for lora in self._loras)
+        return self._family.few_lora(lora.file.stem for lora in self._loras)
 
     @property
     def _scheduler(self) -> tuple[str | None, Mapping[str, Any]]:
@@ -355,10 +350,7 @@ class DiffusersBackend:
         await self._run_in_thread(prepare)
 
     async def generate(
-        self,
-        request: GenerationRequest,
-        load: LoadImage,
-        on_step: OnStep | None = None,
+        self, request: GenerationRequest, load: LoadImage, on_step: OnStep | None = None
     ) -> GeneratedImage:
         """Draws ``request``; waits in line if another one is being drawn.
 
@@ -370,10 +362,7 @@ class DiffusersBackend:
         return (await self.generate_many([request], load, on_step))[0]
 
     async def generate_many(
-        self,
-        requests: Sequence[GenerationRequest],
-        load: LoadImage,
-        on_step: OnStep | None = None,
+        self, requests: Sequence[GenerationRequest], load: LoadImage, on_step: OnStep | None = None
     ) -> list[GeneratedImage]:
         """Draws all ``requests``, in their order; as :meth:`generate` otherwise.
 

@@ -13,14 +13,13 @@ says what to change in them, or what of them to show; weights have no effect.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image, ImageFilter
 
-from scenewright.core.ports.backend import BackendError, LoadImage, Reference, Start
+from scenewright.core.ports.backend import BackendError, GenerationRequest, LoadImage
 from scenewright.tools.backends.families import EditForm, Family, Latents
 
 if TYPE_CHECKING:
@@ -101,12 +100,6 @@ def patch_statistics(vae: Any, patches: torch.Tensor) -> tuple[torch.Tensor, tor
     return mean, (variance + vae.config.batch_norm_eps) ** 0.5
 
 
-def channels_of(pipe: Any) -> int:
-    """Return the channels of a latent cell."""
-    config = pipe.vae.config
-    return int(config.get("latent_channels") or config["z_dim"])
-
-
 def pipeline_of_parts(pipe: Any, name: str) -> Any:
     """Return the pipeline class ``name`` over the parts of ``pipe``, which are not loaded again."""
     import diffusers
@@ -144,19 +137,15 @@ class Inpainter:
         self._multiple = multiple
 
     def begin(
-        self,
-        start: Start,
-        load: LoadImage,
-        size: tuple[int, int],
-        steps: int,
-        seed: int,
-        references: Sequence[Reference] = (),
-    ) -> tuple[dict[str, Any], PreservedArea | None]:
-        """Return the call options of a drawing of ``steps`` steps that begins with ``start``.
+        self, request: GenerationRequest, load: LoadImage, size: tuple[int, int], steps: int
+    ) -> tuple[Any, dict[str, Any], PreservedArea | None]:
+        """Return the pipeline to call, the options that carry the start picture, and what stays.
 
-        Also returns which part of the picture stays. ``size`` is (width, height) in pixels; a start
-        picture of another size is scaled. ``references`` are for a form that takes them.
+        ``size`` is (width, height) in pixels; a start picture of another size is scaled. References
+        are for a form that takes them.
         """
+        start, family = request.start, self._family
+        assert start is not None
         picture = picture_of(start.image, load, size)
         # No step would draw nothing. Diffusion pipelines round the steps down, so that half a step
         # more gives one; flow-matching ones round up.
@@ -164,31 +153,26 @@ class Inpainter:
         strength = min(1.0, max(start.strength, least / steps))
         options: dict[str, Any] = {"image": picture, "strength": strength}
         mask = None if start.mask is None else load(start.mask).convert("L").resize(size)
-        family = self._family
         if family.inpaint is not None:
             options["mask_image"] = mask or Image.new("L", size, 255)
             options |= size_options(family.edits, size)
-            shown = [one for one in references if one.weight != 0]
+            shown = [one.image for one in request.references if one.weight != 0]
             if shown:
                 smallest = family.edits.least if family.edits else 1
                 options["image_reference"] = fit_picture(
-                    load(shown[0].image), size, self._multiple, smallest
+                    load(shown[0]), size, self._multiple, smallest
                 )
         if mask is None:
-            return options, None
-        return options, PreservedArea(self.pipe, picture, mask, seed, family.latents)
+            return self.pipe, options, None
+        kept = PreservedArea(self.pipe, picture, mask, request.seed, family.latents)
+        return self.pipe, options, kept
 
 
 class PreservedArea:
     """The part of a picture that stays."""
 
     def __init__(
-        self,
-        pipe: Any,
-        picture: Image.Image,
-        mask: Image.Image,
-        seed: int,
-        layout: Latents = "grid",
+        self, pipe: Any, picture: Image.Image, mask: Image.Image, seed: int, layout: Latents
     ) -> None:
         """Keep ``picture`` where ``mask`` is black; it may change where the mask is white.
 
@@ -203,8 +187,9 @@ class PreservedArea:
         white = np.asarray(mask, dtype=np.float32) / 255
         shares = white.reshape(height // factor, factor, width // factor, factor).mean((1, 3))
         self._cells = shares >= 0.5
+        channels = int(pipe.vae.config.get("latent_channels") or pipe.vae.config["z_dim"])
         cells = torch.from_numpy(self._cells).to(pipe._execution_device)
-        self._changes = pack_latents(pipe, cells.expand(1, channels_of(pipe), -1, -1), layout)
+        self._changes = pack_latents(pipe, cells.expand(1, channels, -1, -1), layout)
         self._latents = encode_picture(pipe, picture, layout)
         noise = torch.randn(self._latents.shape, generator=torch.Generator().manual_seed(seed))
         self._noise = noise.to(self._latents)
@@ -246,12 +231,7 @@ class Editor:
     """Sides of pictures must be multiples of this many pixels."""
 
     def begin(
-        self,
-        start: Start | None,
-        references: Sequence[Reference],
-        load: LoadImage,
-        size: tuple[int, int],
-        seed: int,
+        self, request: GenerationRequest, load: LoadImage, size: tuple[int, int]
     ) -> tuple[Any, dict[str, Any], PreservedArea | None]:
         """Return the pipeline to call, the options that carry the pictures, and what of them stays.
 
@@ -259,16 +239,17 @@ class Editor:
         that size; a reference keeps its shape, at most as large. Raises ``BackendError`` if there
         are more pictures than the pipeline sees at once.
         """
+        start = request.start
         pictures, kept = [], None
         if start is not None:
             picture = picture_of(start.image, load, size)
             pictures.append(fit_picture(picture, size, 1, self.form.least))
             if start.mask is not None:
                 mask = load(start.mask).convert("L").resize(size)
-                kept = PreservedArea(self.pipe, picture, mask, seed, self.latents)
+                kept = PreservedArea(self.pipe, picture, mask, request.seed, self.latents)
         pictures += [
             fit_picture(load(one.image), size, self.multiple, self.form.least)
-            for one in references
+            for one in request.references
             if one.weight != 0
         ]
         most = self.form.pictures

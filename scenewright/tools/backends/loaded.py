@@ -31,22 +31,13 @@ from scenewright.core.ports.backend import (
 from scenewright.tools.backends.adapter import ReferenceForm
 from scenewright.tools.backends.checks import check_request
 from scenewright.tools.backends.denoiser_work import DenoiserWork
-from scenewright.tools.backends.editing import (
-    Editor,
-    Inpainter,
-    picture_of,
-    pipeline_of_parts,
-)
+from scenewright.tools.backends.editing import Editor, Inpainter, picture_of, pipeline_of_parts
 from scenewright.tools.backends.families import Family
 from scenewright.tools.backends.model_folder import ModelFolder
 from scenewright.tools.backends.modular import layout_rows, run_pipeline
 from scenewright.tools.backends.pipeline import call_options, quiet, remember_prompts
 from scenewright.tools.backends.previews import Previews
-from scenewright.tools.backends.prompts import (
-    PromptReader,
-    chunk_count,
-    read_in_chunks,
-)
+from scenewright.tools.backends.prompts import PromptReader, chunk_count, read_in_chunks
 
 MAX_BATCH = 4
 """Most pictures in one batch: beyond it a device that is kept busy gains nothing."""
@@ -73,8 +64,32 @@ def check_local_request(
     )
     if not all(math.isfinite(reference.weight) for reference in request.references):
         raise BackendError("the weight of a reference is not a finite number: give one")
-    if request.start is not None:
-        _check_start(request.start, request, features, folder)
+    if (start := request.start) is not None:
+        kind = folder.pipeline_class
+        if start.instruct and not features.instructions:
+            raise BackendError(
+                f"{kind} does not edit by instruction: leave 'instruct' out, or use a Flux Kontext "
+                "or Qwen-Image-Edit model"
+            )
+        if start.crop and not features.crops:
+            raise BackendError(f"{kind} draws no crops: leave 'crop' out of 'start'")
+        if not start.instruct and not features.edit:
+            raise BackendError(
+                f"{kind} cannot start from a picture: leave 'start' out, or use a Stable Diffusion "
+                "1.5, SDXL, Kolors, SD3 or Flux model"
+            )
+        beside = not start.instruct and features.reference_maths == "pictures"
+        shown = sum(one.weight != 0 for one in request.references) if beside else 0
+        if shown and not features.start_references:
+            raise BackendError(
+                f"{kind} sees references only where the prompt is an instruction: set 'instruct' "
+                "in 'start', or leave the references out"
+            )
+        if shown > 1:
+            raise BackendError(
+                f"{kind} sees one reference beside a start picture, {shown} were given: set "
+                "'instruct' in 'start', or leave the others out"
+            )
     multiple = folder.multiple
     for side, which in ((request.width, "width"), (request.height, "height")):
         if side is not None and side % multiple:
@@ -82,36 +97,6 @@ def check_local_request(
                 f"the {which} {side} is not a multiple of {multiple} pixels, which {name} "
                 f"needs: use {-(-side // multiple) * multiple}"
             )
-
-
-def _check_start(
-    start: Start, request: GenerationRequest, features: BackendFeatures, folder: ModelFolder
-) -> None:
-    if start.instruct and not features.instructions:
-        raise BackendError(
-            f"{folder.pipeline_class} does not edit by instruction: leave 'instruct' out, "
-            "or use a Flux Kontext or Qwen-Image-Edit model"
-        )
-    if start.crop and not features.crops:
-        raise BackendError(f"{folder.pipeline_class} draws no crops: leave 'crop' out of 'start'")
-    if not start.instruct and not features.edit:
-        raise BackendError(
-            f"{folder.pipeline_class} cannot start from a picture: leave 'start' out, "
-            "or use a Stable Diffusion 1.5, SDXL, Kolors, SD3 or Flux model"
-        )
-    if start.instruct or features.reference_maths != "pictures":
-        return
-    shown = sum(one.weight != 0 for one in request.references)
-    if shown and not features.start_references:
-        raise BackendError(
-            f"{folder.pipeline_class} sees references only where the prompt is an instruction: "
-            "set 'instruct' in 'start', or leave the references out"
-        )
-    if shown > 1:
-        raise BackendError(
-            f"{folder.pipeline_class} sees one reference beside a start picture, {shown} were "
-            "given: set 'instruct' in 'start', or leave the others out"
-        )
 
 
 def group_into_batches(
@@ -210,12 +195,7 @@ class LoadedPipeline:
     def _inpainter(self) -> Inpainter:
         return Inpainter(self._drawing, self.family, self.folder.multiple)
 
-    def draw(
-        self,
-        request: GenerationRequest,
-        load: LoadImage,
-        done: Done,
-    ) -> GeneratedImage:
+    def draw(self, request: GenerationRequest, load: LoadImage, done: Done) -> GeneratedImage:
         """Return the picture of ``request``, which was checked; ``done`` is called after each step.
 
         Raises ``BackendError`` if it cannot be drawn, and what ``load`` and ``done`` raise.
@@ -271,15 +251,13 @@ class LoadedPipeline:
         if (length := self.reader.length(prompts)) is not None:
             options["max_sequence_length"] = length
         with quiet(), torch.no_grad():
-            start, shown = request.start, request.references
-            pipe, kept, size = self._drawing, None, (width, height)
+            start, size = request.start, (width, height)
+            pipe, begun, kept = self._drawing, dict[str, Any](), None
             if start is not None and not start.instruct:
-                pipe = self._inpainter.pipe
-                begun, kept = self._inpainter.begin(start, load, size, steps, request.seed, shown)
-                options |= begun
+                pipe, begun, kept = self._inpainter.begin(request, load, size, steps)
             elif self._editor is not None:
-                pipe, begun, kept = self._editor.begin(start, shown, load, size, request.seed)
-                options |= begun
+                pipe, begun, kept = self._editor.begin(request, load, size)
+            options |= begun
             plain = self._plain_step
             pictures = Previews(previews if single else 0, family.latents, size, watched)
 
@@ -299,7 +277,7 @@ class LoadedPipeline:
             accepted = call_options(type(pipe).__name__)
             options = {key: value for key, value in options.items() if key in accepted}
             if references is not None:
-                options |= references.options(shown, load, guidance, size)
+                options |= references.options(request.references, load, guidance, size)
             if request.boxes:
                 options["boxes"] = layout_rows(request.boxes, edited="image" in options)
             if family.guider and not self.folder.distilled and pipe.guider is not None:
@@ -362,11 +340,7 @@ class LoadedPipeline:
         ]
 
     def _draw_in_crop(
-        self,
-        request: GenerationRequest,
-        start: Start,
-        load: LoadImage,
-        done: Done,
+        self, request: GenerationRequest, start: Start, load: LoadImage, done: Done
     ) -> GeneratedImage:
         """Draw the surroundings of what may change alone, and put them back into the picture."""
         size = self._size_of(request)

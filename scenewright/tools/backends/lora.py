@@ -27,7 +27,6 @@ from scenewright.tools.backends.prompts import PromptReader
 if TYPE_CHECKING:
     import torch
 
-_SUFFIX = ".safetensors"
 _SIDES = {"lora_A": 1, "lora_B": 0}
 """The two matrices of a layer, and the dimension of the layer's weights that each shares."""
 _LAYER = re.compile(r"(.+?)[._](lora\w*)(\..+)?")
@@ -41,40 +40,26 @@ class Lora:
 
     file: Path
     """Its ``*.safetensors`` file."""
-    weight: float
-    """Factor of its changes."""
-    triggers: tuple[str, ...]
-    """Words appended to every prompt."""
-    partial: bool = False
-    """Whether it is loaded even if fewer than nine tenths of its layers are taken."""
+    spec: LoraSpec
+    """Weight, trigger words, and whether it is loaded with few of its layers."""
     layers: int = 0
     """Layers that it changes; 0: unknown."""
     taken: int = 0
     """Number of them that the model has."""
 
-    @classmethod
-    def open(cls, spec: LoraSpec) -> Lora:
-        """Find the file (of a hub id in the cache) and check it; raises ``BackendError``."""
-        file = find_weights(spec.repository, spec.weight_name, _SUFFIX, "the LoRA")
-        check_safetensors(file)
-        return cls(file, spec.weight, spec.triggers, spec.partial)
-
-    @property
-    def name(self) -> str:
-        """The file's name without its suffix."""
-        return self.file.stem
-
     def describe(self) -> str:
         """Return name, weight and how many of its layers were taken, for people."""
         count = f"{self.layers}" if self.taken == self.layers else f"{self.taken} of {self.layers}"
-        return f"LoRA {self.name} × {self.weight:g}" + (f" ({count} layers)" if self.layers else "")
+        return f"LoRA {self.file.stem} × {self.spec.weight:g}" + (
+            f" ({count} layers)" if self.layers else ""
+        )
 
     def identity(self) -> dict[str, Any]:
         """Return what of it decides pictures, for fingerprints."""
         return {
             "files": digest_files(self.file.parent, [self.file]),
-            "weight": self.weight,
-            "triggers": self.triggers,
+            "weight": self.spec.weight,
+            "triggers": self.spec.triggers,
         }
 
 
@@ -86,7 +71,10 @@ def open_loras(specs: Iterable[LoraSpec], model: ModelFolder) -> tuple[Lora, ...
     """
     opened = []
     for spec in specs:
-        lora = Lora.open(spec)
+        # Of a hub id in the cache.
+        file = find_weights(spec.repository, spec.weight_name, ".safetensors", "the LoRA")
+        check_safetensors(file)
+        lora = Lora(file, spec)
         with quiet():
             kind = pipeline_class(model.pipeline_class)
             if not hasattr(kind, "load_lora_weights"):
@@ -145,7 +133,7 @@ def _counted(
             f"({wrong or f'none of its {len(taken)} layers is in the model'}): use one that was "
             "trained on this model or its base"
         )
-    if count < _ENOUGH * len(taken) and not lora.partial:
+    if count < _ENOUGH * len(taken) and not lora.spec.partial:
         foreign = next(layer for layer, own in taken.items() if not own)
         raise BackendError(
             f"{count} of the {len(taken)} layers of the LoRA {lora.file} belong to this "
@@ -218,7 +206,7 @@ def load_loras(pipe: Any, loras: Sequence[Lora], *, fused: bool) -> None:
                 f"the LoRA {lora.file} does not load ({error_text(error)}): "
                 "use one that was trained on this model or its base"
             ) from error
-    pipe.set_adapters(names, [lora.weight for lora in loras])
+    pipe.set_adapters(names, [lora.spec.weight for lora in loras])
     if fused:
         parts = [part for part in pipe._lora_loadable_modules if getattr(pipe, part, None)]
         pipe.fuse_lora(components=parts, adapter_names=names)
@@ -230,7 +218,7 @@ class Triggers:
 
     def __init__(self, loras: Iterable[Lora], reader: PromptReader) -> None:
         """``reader`` reads the whole prompt; raises ``BackendError`` if no room is left for one."""
-        words = [word.strip() for lora in loras for word in lora.triggers]
+        words = [word.strip() for lora in loras for word in lora.spec.triggers]
         self._end = f", {', '.join(words)}" if words else ""
         self._needed = reader.tokens(self._end) if words else 0
         self._reader = reader

@@ -46,11 +46,6 @@ def blocks_of(kind: Any, *, rewriting: bool = False) -> Any:
     return blocks
 
 
-def options_of(kind: Any) -> dict[str, Any]:
-    """Return the options of the call of the class ``kind``, each with its default."""
-    return {one.name: one.default for one in blocks_of(kind).inputs if one.name}
-
-
 def needed_parts(kind: Any) -> list[str]:
     """Return the parts that the class ``kind`` does not make itself, sorted."""
     specs = blocks_of(kind).expected_components

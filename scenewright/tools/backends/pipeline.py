@@ -22,9 +22,9 @@ from scenewright.tools.backends.late_imports import import_late
 from scenewright.tools.backends.model_folder import ModelFolder, index_file, read_json
 from scenewright.tools.backends.modular import (
     assemble_pipeline,
+    blocks_of,
     is_modular,
     needed_parts,
-    options_of,
 )
 
 if TYPE_CHECKING:
@@ -187,11 +187,7 @@ def choose_dtype(wanted: str, device: torch.device) -> torch.dtype:
     """``"auto"``: bfloat16 or else float16 on CUDA, float32 elsewhere."""
     import torch
 
-    named = {
-        "float32": torch.float32,
-        "float16": torch.float16,
-        "bfloat16": torch.bfloat16,
-    }
+    named = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
     if wanted in named:
         return named[wanted]
     if wanted != "auto":
@@ -250,7 +246,7 @@ def call_options(name: str) -> dict[str, Any]:
     """Return the options of the pipeline's call, each with its default."""
     kind = pipeline_class(name)
     if is_modular(kind):
-        return options_of(kind)
+        return {one.name: one.default for one in blocks_of(kind).inputs if one.name}
     return {
         key: parameter.default
         for key, parameter in inspect.signature(kind.__call__).parameters.items()

@@ -17,11 +17,7 @@ from scenewright.core.error_text import error_text
 from scenewright.core.ports.backend import BackendError
 from scenewright.providers.hub.needs import replaced_parts
 from scenewright.tools.backends.memory import Needs
-from scenewright.tools.backends.model_folder import (
-    ModelFolder,
-    digest_files,
-    find_weights,
-)
+from scenewright.tools.backends.model_folder import ModelFolder, digest_files, find_weights
 from scenewright.tools.backends.pipeline import quiet
 from scenewright.tools.backends.single_file import check_fits, convert_names, empty_part
 
@@ -156,12 +152,12 @@ class Quantized:
         method, weights, narrow = _METHODS[self.spec.method], dict(needs.weights), {}
         for part in self.parts:
             if self.file is not None:
-                stored = self._stored
-                count = sum(one.count for one in stored.values())
+                stored = self._stored.values()
+                count = sum(prod(shape) for shape, _ in stored)
                 plain = sum(prod(shape) for shape in self.model.shapes(part).values())
                 beside = max(0, weights.get(part, 0) - plain)
                 weights[part] = count + beside
-                narrow[part] = (count, sum(one.size for one in stored.values()) / count)
+                narrow[part] = (count, sum(size for _, size in stored) / count)
                 continue
             linear = sum(
                 prod(shape)
@@ -174,9 +170,31 @@ class Quantized:
         return replace(needs, weights=weights, narrow=narrow)
 
     @cached_property
-    def _stored(self) -> dict[str, _Stored]:
-        assert self.file is not None
-        return _tensors_of(self.file)
+    def _stored(self) -> dict[str, tuple[tuple[int, ...], int]]:
+        """Shape and bytes of the tensors of the GGUF file, by name; raises ``BackendError``."""
+        file = self.file
+        assert file is not None
+        from gguf import GGUFReader
+
+        try:
+            with file.open("rb") as stream:
+                first = stream.read(4)
+            if first != b"GGUF":
+                raise BackendError(
+                    f"{file} is not a GGUF file: it begins with {first!r} and not with b'GGUF'; "
+                    "copy or download it again"
+                )
+            return {
+                str(one.name): (tuple(int(side) for side in reversed(one.shape)), int(one.n_bytes))
+                for one in GGUFReader(file).tensors
+            }
+        except FileNotFoundError:
+            raise BackendError(f"{file} is missing: copy it there") from None
+        except (OSError, ValueError, IndexError, KeyError) as error:
+            raise BackendError(
+                f"the GGUF file {file} is damaged or was not copied whole "
+                f"({error_text(error, 200)}): copy or download it again"
+            ) from error
 
     def options(self, dtype: torch.dtype) -> dict[str, Any]:
         """Return the options of ``from_pretrained`` that load these parts, computing in ``dtype``.
@@ -244,45 +262,6 @@ class Quantized:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """A tensor of a GGUF file."""
-
-    shape: tuple[int, ...]
-    count: int
-    """Its numbers."""
-    size: int
-    """Its bytes."""
-
-
-def _tensors_of(file: Path) -> dict[str, _Stored]:
-    """Return the tensors of a GGUF file by name, from its header; raises ``BackendError``."""
-    from gguf import GGUFReader
-
-    try:
-        with file.open("rb") as stream:
-            first = stream.read(4)
-        if first != b"GGUF":
-            raise BackendError(
-                f"{file} is not a GGUF file: it begins with {first!r} and not with b'GGUF'; copy "
-                "or download it again"
-            )
-        return {
-            str(one.name): _Stored(
-                tuple(int(side) for side in reversed(one.shape)), int(one.n_elements),
-                int(one.n_bytes),
-            )
-            for one in GGUFReader(file).tensors
-        }  # fmt: skip
-    except FileNotFoundError:
-        raise BackendError(f"{file} is missing: copy it there") from None
-    except (OSError, ValueError, IndexError, KeyError) as error:
-        raise BackendError(
-            f"the GGUF file {file} is damaged or was not copied whole ({error_text(error, 200)}): "
-            "copy or download it again"
-        ) from error
-
-
 def _check_gguf(file: Path, quantized: Quantized) -> None:
     """Raise ``BackendError`` if the tensors of ``file`` are not those of the denoiser."""
     import torch
@@ -305,7 +284,7 @@ def _check_gguf(file: Path, quantized: Quantized) -> None:
                 f"{what} is a language model or a text encoder, not a denoiser: use one of this "
                 "model's denoiser"
             )
-        given = {name: torch.empty(one.shape, device="meta") for name, one in names.items()}
+        given = {name: torch.empty(shape, device="meta") for name, (shape, _) in names.items()}
         try:
             found = convert_names(empty, given)
         except Exception as error:

@@ -150,10 +150,7 @@ class RemoteBackend:
         )
 
     async def generate(
-        self,
-        request: GenerationRequest,
-        load: LoadImage,
-        on_step: OnStep | None = None,
+        self, request: GenerationRequest, load: LoadImage, on_step: OnStep | None = None
     ) -> GeneratedImage:
         """Draw ``request``; ``load`` is called from another thread.
 

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 import transformers
-from transformers import AutoImageProcessor
 from transformers.utils import logging as transformers_logging
 
 from scenewright.agents.judges.vlm import device_of, find_model
@@ -153,14 +152,6 @@ def folder_of(model: str | os.PathLike[str], error: type[RuntimeError]) -> Path:
         return find_model(model)
     except JudgeError as lost:
         raise error(str(lost)) from None
-
-
-def image_processor_of(folder: Path, **overrides: Any) -> Any:
-    """Return the image processor in ``folder`` that works on Pillow's pictures."""
-    # Without a backend the library asks for torchvision first.
-    return AutoImageProcessor.from_pretrained(
-        folder, backend="pil", local_files_only=True, **overrides
-    )
 
 
 def model_of(auto_class: Any, folder: Path, device: torch.device) -> Any:

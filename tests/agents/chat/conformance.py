@@ -21,8 +21,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.chat.model import DECLINED, AccountChat
+from scenewright.agents.chat.model import DECLINED, AccountChat, account_chat
 from scenewright.mock_providers import Fault, ThreadedMockProviders
 from scenewright.mock_providers.accounts import account_name
 from scenewright.providers.caller import Caller

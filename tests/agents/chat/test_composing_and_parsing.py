@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from PIL import Image
 
-from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.language_replies import ReplyError
-from scenewright.agents.chat.model import AccountChat
+from scenewright.agents.chat.model import AccountChat, account_chat
 from scenewright.agents.composers.check import lost_facts
 from scenewright.agents.composers.language import LanguageComposer
 from scenewright.agents.composers.sentences import SentenceComposer

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.chat.model import AccountChat
+from scenewright.agents.chat.model import AccountChat, account_chat
 from scenewright.agents.chat.scripted import scripted_chat
 from scenewright.graphs.events import Finished, ToolCalled
 from scenewright.mock_providers import ThreadedMockProviders

@@ -9,8 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from PIL import Image
 
-from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.chat.model import AccountChat, conversation
+from scenewright.agents.chat.model import AccountChat, account_chat, conversation
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.core.facts import Fact

@@ -15,10 +15,10 @@ from langchain_core.messages import (
 )
 from langchain_core.messages import ToolCall as LangChainCall
 
-from scenewright.agents.chat.accounts import account_chat
 from scenewright.agents.chat.model import (
     DECLINED,
     EXPECTED_OUTPUT,
+    account_chat,
     conversation,
     estimate,
     message_from,
@@ -67,7 +67,7 @@ async def test_another_servers_models_have_prices_of_their_own() -> None:
     caller = Caller("test")
     own = account_chat("openai", "gpt-4o", caller, api_key="k", name="mine")
     other = account_chat("openai", "gpt-4o", caller, api_key="k", base_url="http://h", name="mine")
-    assert (own._priced_as, other._priced_as) == ("openai", "mine")
+    assert (own.priced_as, other.priced_as) == ("openai", "mine")
     assert own.id == other.id == "mine:gpt-4o"
 
 

@@ -9,8 +9,7 @@ import pytest
 from PIL import Image
 from pydantic import ValidationError
 
-from scenewright.agents.chat.accounts import account_chat
-from scenewright.agents.chat.model import AccountChat, message_from
+from scenewright.agents.chat.model import AccountChat, account_chat, message_from
 from scenewright.agents.composers.language import Table6Composer
 from scenewright.agents.judges.remote import RemoteJudge
 from scenewright.agents.parsers.language import LanguageParser

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks._harness import DATA
 from benchmarks.intent import SETS, Sentence, added_silently, load, read, silent
-from scenewright.agents.composers.comparison import changes_of, compared
+from scenewright.agents.composers.check import changes_of, compared
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.parsers.rules import parse_caption
 from scenewright.core.scene import SceneGraph, SceneObject

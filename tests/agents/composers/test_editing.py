@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from scenewright.agents.composers.editing import edited_sentence
-from scenewright.agents.composers.sentences import SentenceComposer, sentences
+from scenewright.agents.composers.sentences import SentenceComposer, edited_sentence, sentences
 from scenewright.agents.parsers.rules import parse_caption
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 

@@ -8,8 +8,7 @@ import json
 import pytest
 from hypothesis import given
 
-from scenewright.agents.composers.check import dropped_facts, lost_facts
-from scenewright.agents.composers.comparison import without_excluded
+from scenewright.agents.composers.check import dropped_facts, lost_facts, without_excluded
 from scenewright.agents.composers.english import predicate_in_english
 from scenewright.agents.composers.sentences import SentenceComposer, sentences, sentences_within
 from scenewright.agents.judges.pictures import text_tokens

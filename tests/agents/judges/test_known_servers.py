@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.agents.chat.accounts import account_chat
+from scenewright.agents.chat.model import account_chat
 from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.core.facts import Fact

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from starlette.responses import JSONResponse, Response
 
-from scenewright.agents.judges.calling import chunks
-from scenewright.agents.judges.remote import RemoteJudge, remote_judge
+from scenewright.agents.judges.remote import RemoteJudge, chunks, remote_judge
 from scenewright.agents.judges.sheet import clean, sheet_of
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import Judge, JudgeError

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.agents.panel.aggregation import Array, expit, weighted_means
+from scenewright.agents.panel.aggregation import Array, expit, pooled, vote_log_odds, weighted_means
 from scenewright.agents.panel.agreement import (
     LEAST_FACTS,
     JudgeWeights,
@@ -16,9 +16,8 @@ from scenewright.agents.panel.agreement import (
     judge_weights,
     one_factor,
 )
-from scenewright.agents.panel.intervals import score_intervals
 from scenewright.agents.panel.panel import Panel
-from scenewright.agents.panel.pooling import pooled, vote_log_odds
+from scenewright.agents.panel.scores import score_intervals
 from scenewright.core.facts import Answer, Fact, ScoreCard
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from scenewright.agents.panel.aggregation import calibrated_log_odds, expit
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate, fit_temperature
-from scenewright.agents.panel.corrections import card_correction, corrected_scores, rogan_gladen
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import (
     HOTTEST,
@@ -22,6 +21,7 @@ from scenewright.agents.panel.rates import (
     load_calibration,
     temper,
 )
+from scenewright.agents.panel.scores import card_correction, corrected_scores, rogan_gladen
 from scenewright.config.profiles import BUILT_IN, Profile
 from scenewright.core.facts import Answer, Fact, FactKind, ScoreCard, Verdict
 from scenewright.core.formats import load_scene

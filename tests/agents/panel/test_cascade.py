@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
-from scenewright.agents.panel.cascade import (
+from scenewright.agents.panel.guarantee import CascadeGuarantee, KindBound
+from scenewright.agents.panel.panel import (
+    Panel,
     check_cascade,
     guarantee_in,
     unsure_facts,
 )
-from scenewright.agents.panel.guarantee import CascadeGuarantee, KindBound
-from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import CalibrationError, load_calibration
 from scenewright.config.profiles import BUILT_IN, CascadeSpec, Profile, SettingsError
 from scenewright.core.facts import Answer, Fact, FactKind, Verdict

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from scenewright.agents.panel import intervals
-from scenewright.agents.panel.intervals import score_intervals
+from scenewright.agents.panel import scores
 from scenewright.agents.panel.panel import Panel
+from scenewright.agents.panel.scores import score_intervals
 from scenewright.config.profiles import Aggregation
 from scenewright.core.facts import (
     Answer,
@@ -186,7 +186,7 @@ def test_a_fact_that_the_drawn_judges_did_not_answer_keeps_the_verdict() -> None
 
 
 def test_many_judges_are_drawn_instead_of_counted() -> None:
-    assert math.comb(2 * 12 - 1, 12) > intervals.MOST_SETS
+    assert math.comb(2 * 12 - 1, 12) > scores.MOST_SETS
     given = answers(12, seed=2)
     few = {judge: row for judge, row in given.items() if judge in ("j0", "j1")}
     many_card, many = of(FACTS, given, Panel())

@@ -9,10 +9,8 @@ import pytest
 
 from scenewright.agents.panel.answer_arrays import answer_arrays, two_way_probability
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
-from scenewright.agents.panel.cascade import unsure_facts
-from scenewright.agents.panel.corrections import card_correction
-from scenewright.agents.panel.intervals import score_intervals
-from scenewright.agents.panel.panel import AGGREGATIONS, Panel
+from scenewright.agents.panel.panel import AGGREGATIONS, Panel, unsure_facts
+from scenewright.agents.panel.scores import card_correction, score_intervals
 from scenewright.config.profiles import CascadeSpec
 from scenewright.core.answers import UNNAMED, shares_of
 from scenewright.core.facts import Answer, Fact, ScoreCard, Verdict

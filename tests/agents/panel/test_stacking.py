@@ -7,16 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scenewright.agents.panel.aggregation import Array, expit
+from scenewright.agents.panel.aggregation import Array, expit, log_odds
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
-from scenewright.agents.panel.intervals import score_intervals
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import Calibration, CalibrationError, load_calibration
+from scenewright.agents.panel.scores import score_intervals
 from scenewright.agents.panel.stacking import (
     PanelStack,
     fit_stack,
     folds_of_groups,
-    log_odds,
     prior_log_odds,
     ridge_logistic,
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scenewright.agents.composers.comparison import changes_of
+from scenewright.agents.composers.check import changes_of
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.parsers.language import LanguageParser, read_reading
 from scenewright.agents.parsers.model_intent import numbers_in

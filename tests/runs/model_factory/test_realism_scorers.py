@@ -72,7 +72,7 @@ def test_a_scorer_is_made_once_and_encoders_are_shared(weights: Path) -> None:
     assert isinstance(a, OlipScorer)
     assert isinstance(b, OlipScorer)
     assert scorer_of("olip:miniature/olip-a") is a
-    assert a._encoder is b._encoder
+    assert a.encoder is b.encoder
     assert (a.id, b.id) == ("olip:miniature/olip-a", "olip:miniature/olip-b")
     assert scorer_of(f"olip:{weights / 'olip' / 'olip-a'}").fingerprint == a.fingerprint
 

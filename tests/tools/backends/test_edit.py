@@ -163,6 +163,7 @@ def test_a_reference_keeps_its_shape_and_is_not_larger_than_what_is_drawn(
     editor = Editor(object(), object(), EditForm(None, listed=True), "grid", multiple=8)
     image = store.put(Image.new("RGB", size, "red"))
     shown = (Reference(image=image, weight=1.0),)
-    _, options, kept = editor.begin(None, shown, store.get, (32, 32), seed=0)
+    request = GenerationRequest(prompt="red dog", seed=0, references=shown)
+    _, options, kept = editor.begin(request, store.get, (32, 32))
     assert [picture.size for picture in options["image"]] == [expected]
     assert kept is None

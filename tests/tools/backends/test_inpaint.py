@@ -121,7 +121,7 @@ async def test_latents_outside_lie_on_the_line_to_the_noise(
     request = started(pictures[1], mask=half(store))
     assert request.start is not None
     with torch.no_grad():
-        _, kept = inpainter.begin(request.start, store.get, tiny.SIZE, 4, seed=3)
+        _, _, kept = inpainter.begin(request, store.get, tiny.SIZE, 4)
         assert kept is not None
         pipe = inpainter.pipe
         pipe.scheduler = FlowMatchEulerDiscreteScheduler()

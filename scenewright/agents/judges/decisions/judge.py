@@ -13,7 +13,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scenewright.agents.judges.calling import (
+from scenewright.agents.judges.decisions.models import DecisionCaps, Host, caps_of, host_of
+from scenewright.agents.judges.decisions.questions import (
+    ASKING,
+    DECISION_PROMPT,
+    READING,
+    STATEMENT_PROMPT,
+    Decided,
+    DecisionReading,
+    DecisionSheet,
+    JsonObject,
+    Question,
+    copies,
+    parse_json,
+    parts_of,
+    problem_of,
+    read_listed,
+    read_named,
+    sheet_of,
+    weighed,
+)
+from scenewright.agents.judges.pictures import PreparedImage, image_tokens, prepare, text_tokens
+from scenewright.agents.judges.reading import FactReading, quote
+from scenewright.agents.judges.remote import (
     Attempt,
     CallingJudge,
     Numbered,
@@ -21,30 +43,6 @@ from scenewright.agents.judges.calling import (
     Sizes,
     chunks,
 )
-from scenewright.agents.judges.decisions.asking import (
-    ASKING,
-    DECISION_PROMPT,
-    STATEMENT_PROMPT,
-    DecisionSheet,
-    Question,
-    copies,
-    problem_of,
-    sheet_of,
-)
-from scenewright.agents.judges.decisions.models import DecisionCaps, Host, caps_of, host_of
-from scenewright.agents.judges.decisions.reading import (
-    READING,
-    Decided,
-    DecisionReading,
-    JsonObject,
-    parse_json,
-    parts_of,
-    read_listed,
-    read_named,
-    weighed,
-)
-from scenewright.agents.judges.pictures import PreparedImage, image_tokens, prepare, text_tokens
-from scenewright.agents.judges.reading import FactReading, quote
 from scenewright.config.accounts import DECISION_KIND, NO_KEY, OWN_HOSTS, missing_key
 from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import JudgeError
@@ -152,7 +150,21 @@ class SystemOneDecisions:
     def build(self, picture: PreparedImage, questions: Sequence[Question]) -> dict[str, Any]:
         """Return the body: the state with the picture, then a map of questions."""
         asked = {question.name: put(question) for question in questions}
-        return {"model": self.model, **self._pictured(picture, asked), "questions": asked}
+        told: dict[str, Any]
+        match self.host.pictures:
+            case "assets":
+                digest = hashlib.sha256(picture.data).hexdigest()
+                name = picture_name(digest, json.dumps(asked, ensure_ascii=False))
+                form = picture.media_type.removeprefix("image/").replace("jpeg", "jpg")
+                asset = {"type": "image", "format": form, "data_base64": picture.base64}
+                told = {"state": name, "assets": {name: asset}}
+            case "images":
+                as_url = self.host.encoding == "data_url"
+                image = picture.data_url if as_url else picture.base64
+                told = {"state": self.host.state, "images": [image]}
+            case "parts":
+                told = {"state": [{"type": "image_url", "image_url": {"url": picture.data_url}}]}
+        return {"model": self.model, **told, "questions": asked}
 
     def read(self, reply: RawReply, questions: Sequence[Question]) -> DecisionReading:
         """Return the answers by their names, and the usage.
@@ -175,22 +187,6 @@ class SystemOneDecisions:
             _count(body, *host.cached_tokens),
         )
         return _reading(body, answers, usage, reply, host.request_id)
-
-    def _pictured(self, picture: PreparedImage, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the state, and the image in the host's place for it."""
-        match self.host.pictures:
-            case "assets":
-                digest = hashlib.sha256(picture.data).hexdigest()
-                name = picture_name(digest, json.dumps(asked, ensure_ascii=False))
-                form = picture.media_type.removeprefix("image/").replace("jpeg", "jpg")
-                asset = {"type": "image", "format": form, "data_base64": picture.base64}
-                return {"state": name, "assets": {name: asset}}
-            case "images":
-                as_url = self.host.encoding == "data_url"
-                image = picture.data_url if as_url else picture.base64
-                return {"state": self.host.state, "images": [image]}
-            case "parts":
-                return {"state": [{"type": "image_url", "image_url": {"url": picture.data_url}}]}
 
 
 DecisionFormat = OpenAIDecisions | GeminiDecisions | SystemOneDecisions
@@ -332,7 +328,11 @@ class DecisionJudge(CallingJudge[ProviderClient[Any], DecisionCaps]):
         if asked > caps.questions_per_call:
             return False
         questions = self._sheet(facts).questions
-        size = caps.picture_bytes + sum(map(_bytes, questions))
+        # A name of another script takes up to six bytes a character where it is escaped.
+        size = caps.picture_bytes + sum(
+            _BYTES_AROUND * (1 + len(one.options)) + len(json.dumps(_words(one)))
+            for one in questions
+        )
         # A limit of 0 is unknown.
         return (not caps.request_bytes or size <= caps.request_bytes) and (
             not caps.request_tokens or self._question_tokens(questions) <= caps.request_tokens
@@ -421,8 +421,3 @@ def _words(question: Question) -> str:
     """Return all text sent for a question."""
     told = [text for option in question.options for text in option if text]
     return " ".join([question.text, *told]) if question.kind != "yes_no" else question.statement
-
-
-def _bytes(question: Question) -> int:
-    # A name of another script takes up to six bytes a character where it is escaped.
-    return _BYTES_AROUND * (1 + len(question.options)) + len(json.dumps(_words(question)))

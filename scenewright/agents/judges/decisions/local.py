@@ -25,20 +25,18 @@ from transformers.decision import DecisionConfig
 from transformers.decision.modeling_utils import DecisionMixin
 from transformers.pipelines.decision import DecisionPipeline
 
-from scenewright.agents.judges.decisions.asking import (
+from scenewright.agents.judges.decisions.judge import picture_name, put
+from scenewright.agents.judges.decisions.questions import (
     ASKING,
     DECISION_PROMPT,
-    Question,
-    problem_of,
-    sheet_of,
-)
-from scenewright.agents.judges.decisions.judge import picture_name, put
-from scenewright.agents.judges.decisions.reading import (
     READING,
     Decided,
+    Question,
     decide,
     fact_parts,
     parse_json,
+    problem_of,
+    sheet_of,
     weighed,
 )
 from scenewright.agents.judges.loading import load_model, on_device

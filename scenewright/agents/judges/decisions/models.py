@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from pydantic import Field, model_validator
 
-from scenewright.agents.judges.decisions.asking import Orders, Wording, levels
+from scenewright.agents.judges.decisions.questions import Orders, Wording, levels
 from scenewright.agents.judges.models import checked_row
 from scenewright.agents.judges.pictures import PictureCaps
 from scenewright.config.accounts import DECISION_HOSTS

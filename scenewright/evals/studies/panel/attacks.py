@@ -26,8 +26,13 @@ from typing import Literal, get_args
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.agents.panel.aggregation import Array, dawid_skene, expit, mean_probability
-from scenewright.agents.panel.stacking import log_odds
+from scenewright.agents.panel.aggregation import (
+    Array,
+    dawid_skene,
+    expit,
+    log_odds,
+    mean_probability,
+)
 from scenewright.core.facts import FactKind
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.statistics.figures import LEVEL, summary

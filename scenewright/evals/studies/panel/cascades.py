@@ -1,6 +1,6 @@
 """Get verdicts from fewer answers: cascades of judges, and abstention from unsure facts.
 
-Cascades follow the rule of :mod:`scenewright.agents.panel.cascade`, for all facts of all images at
+Cascades follow the rule of :mod:`scenewright.agents.panel.panel`, for all facts of all images at
 once: in each wave (objects, then what depends on them) all facts whose parents are not absent go to
 the first judges, and those that these are unsure of, or left unscored, to the others as well. With
 a panel that judges each fact by its own answers (mean, majority, calibrated) the counts are those

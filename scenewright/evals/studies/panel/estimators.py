@@ -31,8 +31,8 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from scenewright.agents.panel.aggregation import Array, expit
 from scenewright.agents.panel.calibration import fit_temperature
-from scenewright.agents.panel.corrections import LEAST_YOUDEN, rogan_gladen
 from scenewright.agents.panel.rates import COLDEST, HOTTEST
+from scenewright.agents.panel.scores import LEAST_YOUDEN, rogan_gladen
 from scenewright.evals.studies.panel.metrics import ratio
 from scenewright.evals.studies.panel.resampling import ItemResamples
 from scenewright.evals.studies.panel.table import AnswerTable, Mask, Places

@@ -290,15 +290,11 @@ def choose(service: Service, identity: Identity, given: dict[str, Any]) -> None:
 
 def chosen_profile(service: Service, identity: Identity) -> str:
     """Return the tenant's profile, else the service's default, else the first allowed one."""
-    known = service.profiles()
     try:
         kept = json.loads(_place(service, identity).read_text(encoding="utf-8"))[CHECKPOINT]
     except (OSError, ValueError, KeyError, TypeError):
         kept = None
-    for name in (kept, service.base.profile):
-        if name in known:
-            return str(name)
-    return next(iter(known), service.base.profile)
+    return str(kept) if kept in service.profiles() else service.default_profile()
 
 
 def runnable_profile(service: Service, identity: Identity, named: object) -> str:

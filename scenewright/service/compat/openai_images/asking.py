@@ -111,10 +111,7 @@ def _request(service: Service, body: GenerationBody) -> RefinementRequest:
             f"no profile {named[:100]!r} here: there are {', '.join(sorted(known))}",
             "model_not_found",
         )
-    chosen = named or service.base.profile
-    if chosen not in known and known:
-        # The service's own default may not be asked for: the first that may.
-        chosen = next(iter(known))
+    chosen = named or service.default_profile()
     problem = obstacles(service, chosen)[chosen] if chosen in known else None
     if problem:
         raise ModelNotFound(problem, param if named is not None else "model")

@@ -81,11 +81,11 @@ class Spans:
                 self._backend = str(profile.get("backend", {}).get("model") or "")
                 self._run.set_attribute("scenewright.facts", len(event.facts))
             case Planned():
-                self._round(event.round).add_event(
+                self._of(event).add_event(
                     "planned", {"scenewright.strategy": event.strategy}, _ns(event.at)
                 )
             case Composed():
-                self._round(event.round).add_event("composed", _spent(event), _ns(event.at))
+                self._of(event).add_event("composed", _spent(event), _ns(event.at))
             case ToolCalled():
                 span = self._part or self._run
                 called: Attributes = {"gen_ai.tool.name": event.tool, "scenewright.ok": event.ok}
@@ -133,26 +133,20 @@ class Spans:
             self._run.set_status(trace.Status(trace.StatusCode.ERROR))
         self._run.end(_ns(now))
 
-    def _of(self, event: Generated | Answered | Judged) -> Span:
-        if not isinstance(event, Generated) and event.role == "report":
-            return self._begin("report", {})
-        return self._round(event.round)
-
-    def _round(self, number: int) -> Span:
-        return self._begin(f"round {number}", {"scenewright.round": number})
-
-    def _begin(self, name: str, attributes: Attributes) -> Span:
-        """Return the span of a part of the run.
+    def _of(self, event: Planned | Composed | Generated | Answered | Judged) -> Span:
+        """Return the span of the part of the run that ``event`` belongs to.
 
         The one at work, or a new one since the last event.
         """
-        if self._part is not None and self._part_name == name:
-            return self._part
-        self._end_part(self._since)
-        self._part_name = name
-        self._part = self._tracer.start_span(
-            name, self._in(self._run), start_time=_ns(self._since), attributes=attributes
-        )
+        report = isinstance(event, Answered | Judged) and event.role == "report"
+        name = "report" if report else f"round {event.round}"
+        if self._part is None or self._part_name != name:
+            self._end_part(self._since)
+            self._part_name = name
+            about: Attributes = {} if report else {"scenewright.round": event.round}
+            self._part = self._tracer.start_span(
+                name, self._in(self._run), start_time=_ns(self._since), attributes=about
+            )
         return self._part
 
     def _end_part(self, at: float) -> None:

@@ -99,38 +99,37 @@ class BiRefNet(LocalModel):
         Raises ``ImageError`` for an image that cannot be read, and ``DetectionError`` for a model
         that cannot be loaded or fails. Cancelling stops the work before the model's next turn.
         """
-        return await self.run(lambda stop: self._saliency(image, stop))
+
+        def work(stop: Stop) -> SaliencyMap:
+            self.make_ready(stop)
+            rgb = to_rgb(image)
+            small = rgb.resize((self._side, self._side), Image.Resampling.BILINEAR)
+            pixels = (np.asarray(small, np.float32) / 255.0 - _MEAN) / _DEVIATION
+            inputs = torch.from_numpy(pixels.astype(np.float32).transpose(2, 0, 1)[None])
+            with self.turn(stop, f"a picture of {rgb.width}×{rgb.height}"):
+                output = self._model(inputs.to(next(self._model.parameters()).device))
+                logits = getattr(output, "logits", output)
+                while isinstance(logits, list | tuple):
+                    logits = logits[-1]
+                if getattr(logits, "ndim", 0) != 4 or logits.shape[:2] != (1, 1):
+                    raise DetectionError(
+                        "the model gives no map of one channel: take BiRefNet or a model of its "
+                        "kind"
+                    )
+                full = functional.interpolate(
+                    logits.float(), size=(rgb.height, rgb.width), mode="bilinear"
+                )
+                salient: SaliencyMap = full.sigmoid()[0, 0].cpu().numpy().astype(np.float32)
+            return salient
+
+        return await self.run(work)
 
     def open_model(self, device: torch.device) -> None:
         """Load the model, with its code if that is trusted."""
         made = transformers.AutoModelForImageSegmentation.from_pretrained(
-            self.folder,
-            local_files_only=True,
-            trust_remote_code=self._trusted,
-            dtype=torch.float32,
+            self.folder, local_files_only=True, trust_remote_code=self._trusted, dtype=torch.float32
         )
         self._model = made.to(device).eval()
-
-    def _saliency(self, image: Image.Image, stop: Stop) -> SaliencyMap:
-        self.make_ready(stop)
-        rgb = to_rgb(image)
-        small = rgb.resize((self._side, self._side), Image.Resampling.BILINEAR)
-        pixels = (np.asarray(small, np.float32) / 255.0 - _MEAN) / _DEVIATION
-        inputs = torch.from_numpy(pixels.astype(np.float32).transpose(2, 0, 1)[None])
-        with self.turn(stop, f"a picture of {rgb.width}×{rgb.height}"):
-            output = self._model(inputs.to(next(self._model.parameters()).device))
-            logits = getattr(output, "logits", output)
-            while isinstance(logits, list | tuple):
-                logits = logits[-1]
-            if getattr(logits, "ndim", 0) != 4 or logits.shape[:2] != (1, 1):
-                raise DetectionError(
-                    "the model gives no map of one channel: take BiRefNet or a model of its kind"
-                )
-            full = functional.interpolate(
-                logits.float(), size=(rgb.height, rgb.width), mode="bilinear"
-            )
-            salient: SaliencyMap = full.sigmoid()[0, 0].cpu().numpy().astype(np.float32)
-        return salient
 
 
 def saliency_of(spec: str, *, trust_remote_code: bool = False) -> BiRefNet | None:

@@ -29,13 +29,42 @@ def box_of(mask: Mask) -> Box | None:
     return float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)
 
 
+def center_of(box: Box) -> tuple[float, float]:
+    """Return (x, y) of the middle."""
+    return (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+
+
+def area_of(box: Box) -> float:
+    """Return the square pixels of a box; 0 where a side is negative."""
+    return max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])
+
+
+def gap(a: Box, b: Box, axis: int) -> float:
+    """Pixels between two boxes along an axis (0 across, 1 down); negative where they overlap."""
+    return max(a[axis], b[axis]) - min(a[axis + 2], b[axis + 2])
+
+
+def shared_area(a: Box, b: Box) -> float:
+    """Return the square pixels that two boxes have in common."""
+    return max(0.0, -gap(a, b, 0)) * max(0.0, -gap(a, b, 1))
+
+
+def joint_box(boxes: Iterable[Box]) -> Box:
+    """Return the smallest box around all of ``boxes``, of which there is one or more."""
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return min(lefts), min(tops), max(rights), max(bottoms)
+
+
+def pad_box(box: Box, share: float) -> Box:
+    """``box`` with ``share`` of its width and height more on each side."""
+    across, down = share * (box[2] - box[0]), share * (box[3] - box[1])
+    return box[0] - across, box[1] - down, box[2] + across, box[3] + down
+
+
 def iou(a: Box, b: Box) -> float:
-    """Return the intersection over union, in [0, 1]; 0 for two boxes without an area."""
-    across, down = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
-    if across <= 0 or down <= 0:
-        return 0.0
-    shared = across * down
-    return shared / (_area(a) + _area(b) - shared)
+    """Return the intersection over union, in [0, 1]; 0 for two boxes that share no area."""
+    shared = shared_area(a, b)
+    return shared / (area_of(a) + area_of(b) - shared) if shared else 0.0
 
 
 def non_maximum_suppression(found: Iterable[Detection], most: float) -> list[Detection]:
@@ -80,7 +109,3 @@ def resized(mask: Mask, size: tuple[int, int]) -> Mask:
         return mask
     sheet = Image.fromarray(mask.astype(np.uint8) * 255)
     return np.asarray(sheet.resize(size, Image.Resampling.NEAREST)) > 127
-
-
-def _area(box: Box) -> float:
-    return max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])

@@ -202,8 +202,7 @@ def instances_of(
         parts = [reach & sure] if label in stuff else _parts(reach)
         # A component without a likeliest pixel is a shadow of its class.
         kept = [p for p in parts if int(p.sum()) >= least and bool((p & sure).any())]
-        for part in kept:
-            found.append(Instance(label, part, 0.0))
+        found += [Instance(label, part, 0.0) for part in kept]
     # Pixels that several reach for go to the likeliest of them.
     best = np.full(likeliest.shape, -1.0, np.float32)
     owner = np.full(likeliest.shape, -1)

@@ -132,10 +132,7 @@ def read_detections(path: str | os.PathLike[str]) -> dict[str, tuple[ListedDetec
 def _entries(file: Path, text: str) -> Iterator[tuple[str, list[ListedDetection]]]:
     lines = file.suffix.lower() in (".jsonl", ".ndjson")
     if not lines:
-        try:
-            whole = json.loads(text)
-        except ValueError as error:
-            raise DetectionError(f"{file} is not valid JSON: {error}") from None
+        whole = _json(text, str(file))
         if isinstance(whole, dict):
             parts = (whole.get(key) for key in ("images", "annotations", "categories"))
             coco = all(isinstance(part, list) for part in parts)
@@ -145,15 +142,11 @@ def _entries(file: Path, text: str) -> Iterator[tuple[str, list[ListedDetection]
             raise DetectionError(f'{file} must hold an object with "images", or a list')
         rows = [(f"{file}, entry {at}", row) for at, row in enumerate(whole)]
     else:
-        rows = []
-        for number, line in enumerate(text.splitlines(), start=1):
-            if line.strip():
-                try:
-                    rows.append((f"{file}, line {number}", json.loads(line)))
-                except ValueError as error:
-                    raise DetectionError(
-                        f"{file}, line {number} is not valid JSON: {error}"
-                    ) from None
+        rows = [
+            (place := f"{file}, line {number}", _json(line, place))
+            for number, line in enumerate(text.splitlines(), start=1)
+            if line.strip()
+        ]
     notation = Notation()
     for place, row in rows:
         if not isinstance(row, dict):
@@ -165,6 +158,13 @@ def _entries(file: Path, text: str) -> Iterator[tuple[str, list[ListedDetection]
         if not isinstance(image, str) or not image:
             raise DetectionError(f'{place}: "image" must be a file name or a content hash')
         yield image, _things(row.get("detections"), notation, f"{place} ({image})")
+
+
+def _json(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise DetectionError(f"{place} is not valid JSON: {error}") from None
 
 
 def _plain_entries(
@@ -275,11 +275,7 @@ def _thing(entry: Any, notation: Notation, place: str) -> ListedDetection:
 def _mask_of(mask: Any, size: tuple[int, int]) -> Mask:
     if isinstance(mask, dict):
         shape, counts = mask.get("size"), mask.get("counts")
-        if (
-            not isinstance(shape, list)
-            or len(shape) != 2
-            or any(isinstance(n, bool) or not isinstance(n, int) for n in shape)
-        ):
+        if not isinstance(shape, list) or [type(n) for n in shape] != [int, int]:
             raise DetectionError(f'"size" of a mask must be [height, width], found {shape!r:.40}')
         if not isinstance(counts, str | list):
             raise DetectionError('"counts" of a mask must be COCO\'s text or a list of numbers')

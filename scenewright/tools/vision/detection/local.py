@@ -32,6 +32,7 @@ from transformers.models.maskformer.image_processing_pil_maskformer import (
     MaskFormerImageProcessorPil,
 )
 
+from scenewright.agents.judges.loading import load_images
 from scenewright.agents.judges.pictures import shrink
 from scenewright.agents.judges.vlm import digest_folder
 from scenewright.core.closed_vocabulary import ClosedVocabulary
@@ -48,7 +49,7 @@ from scenewright.tools.vision.detection.labels import (
     plain,
     stuff_ids,
 )
-from scenewright.tools.vision.local_model import LocalModel, image_processor_of, model_of
+from scenewright.tools.vision.local_model import LocalModel, model_of
 
 MAX_SIDE = 1333
 """Longest side that a model is shown, in pixels: that of the published detectors for COCO."""
@@ -152,11 +153,21 @@ class LocalDetector(LocalModel):
                 f"{self.id} looks for what it is told: give it labels, for example those of the "
                 "scene's objects"
             )
-        return await self.run(lambda stop: self._detections(image, asked, stop))
+
+        def work(stop: Stop) -> tuple[Detection, ...]:
+            self.make_ready(stop)
+            shown = shrink(image, self._max_side)
+            with self.turn(stop, f"a picture of {shown.width}×{shown.height}"):
+                found = self.find(shown, asked)
+            wanted = normalized_labels(() if self.open_vocabulary else asked)
+            kept = [one for one in found if is_wanted(one.name, wanted)]
+            return tuple(by_score(scaled(kept, shown.size, image.size)))
+
+        return await self.run(work)
 
     def open_model(self, device: torch.device) -> None:
         """Load processor and model."""
-        self._processor = image_processor_of(self.folder)
+        self._processor = load_images(self.folder)
         self._model = model_of(self.auto_class, self.folder, device)
 
     @property
@@ -194,17 +205,6 @@ class LocalDetector(LocalModel):
             for at, score, mask in found
             if at in names and (box := box_of(mask)) is not None
         ]
-
-    def _detections(
-        self, image: Image.Image, labels: tuple[str, ...], stop: Stop
-    ) -> tuple[Detection, ...]:
-        self.make_ready(stop)
-        shown = shrink(image, self._max_side)
-        with self.turn(stop, f"a picture of {shown.width}×{shown.height}"):
-            found = self.find(shown, labels)
-        wanted = normalized_labels(() if self.open_vocabulary else labels)
-        kept = [one for one in found if is_wanted(one.name, wanted)]
-        return tuple(by_score(scaled(kept, shown.size, image.size)))
 
 
 class ClosedSetDetector(LocalDetector):
@@ -311,7 +311,7 @@ class PanopticDetector(LocalDetector):
         oneformer = self._model.config.model_type == "oneformer"
         # OneFormer's processor would fetch its table of classes from the hub.
         overrides = {_CLASS_INFO: None} if oneformer else {}
-        self._reader = self._processor = image_processor_of(self.folder, **overrides)
+        self._reader = self._processor = load_images(self.folder, **overrides)
         if oneformer:
             tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
             tokens = tokenizer(
@@ -362,10 +362,7 @@ class PanopticDetector(LocalDetector):
         if self._model.config.model_type.startswith("eomt"):
             fuse = {"stuff_classes": sorted(self._stuff_ids)}
         (found,) = self._reader.post_process_panoptic_segmentation(
-            outputs,
-            threshold=self.threshold,
-            target_sizes=[(image.height, image.width)],
-            **fuse,
+            outputs, threshold=self.threshold, target_sizes=[(image.height, image.width)], **fuse
         )
         segments = found["segmentation"].cpu().numpy()
         best: dict[int, tuple[float, int]] = {}

@@ -38,7 +38,7 @@ from scenewright.core.scene import (
     clean_name,
 )
 from scenewright.core.vocabulary import EXCLUSIVE, canonical
-from scenewright.tools.vision.extraction.pairs import gap, joint_box, pad_box
+from scenewright.tools.vision.detection.boxes import gap, joint_box, pad_box
 
 
 @dataclass(frozen=True, slots=True)

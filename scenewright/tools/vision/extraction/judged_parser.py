@@ -7,8 +7,10 @@ relations between what was found. What the judges confirm is the graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
+from typing import TypeVar
 
 from PIL import Image
 
@@ -20,9 +22,10 @@ from scenewright.core.predicate_statistics import DEFAULT, load_predicates
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Attributes, Relation, SceneError, SceneGraph, SceneObject
 from scenewright.core.vocabulary import canonical, converse
-from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel
+from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel, reason_of
 from scenewright.tools.vision.extraction.world import World
 
+K = TypeVar("K")
 SURE = 0.5
 """A relation is kept if its probability is above this."""
 
@@ -66,72 +69,50 @@ class JudgedPictureParser:
 
     async def _objects(self, image: Image.Image, unread: list[Unread]) -> tuple[SceneObject, ...]:
         counts: dict[str, int] = {}
-        open_kinds = list(self.world.kinds)
+        open_kinds = self.world.kinds
         for number in range(1, self.most + 1):
             # Whether there are at least so many of the kind.
             facts = {
-                kind: _facts(
-                    SceneGraph(
-                        objects=tuple(
-                            SceneObject(id=f"{kind}.{n}", name=kind) for n in range(1, number + 1)
-                        )
-                    ),
-                    "object",
-                )[-1]
+                kind: _facts(SceneGraph(objects=_alike(kind, number)), "object")[-1]
                 for kind in open_kinds
             }
-            verdicts = await self._ask(image, list(facts.values()))
+            verdicts = await self._ask(image, facts)
             if number == 1 and all(v.state == "unscored" for v in verdicts.values()):
-                reason = next(iter(verdicts.values())).reason
+                reason = verdicts[open_kinds[0]].reason
                 raise SceneError(f"no judge says what is in the image: {reason}")
-            for kind, fact in facts.items():
-                if verdicts[fact.id].state == "unscored":
-                    unread.append(Unread("objects", _why(verdicts[fact.id]), words=(kind,)))
-            open_kinds = [kind for kind, fact in facts.items() if verdicts[fact.id].state == "yes"]
-            counts.update(dict.fromkeys(open_kinds, number))
-            if not open_kinds:
-                break
-        return tuple(
-            SceneObject(id=f"{kind}.{number}", name=kind)
-            for kind in self.world.kinds
-            for number in range(1, counts.get(kind, 0) + 1)
-        )
+            unread += [
+                Unread("objects", reason_of(verdict), words=(kind,))
+                for kind, verdict in verdicts.items()
+                if verdict.state == "unscored"
+            ]
+            open_kinds = tuple(kind for kind, v in verdicts.items() if v.state == "yes")
+            counts |= dict.fromkeys(open_kinds, number)
+        kinds = self.world.kinds
+        return tuple(item for kind in kinds for item in _alike(kind, counts.get(kind, 0)))
 
     async def _with_attribute(
-        self,
-        image: Image.Image,
-        objects: tuple[SceneObject, ...],
-        key: str,
-        unread: list[Unread],
+        self, image: Image.Image, objects: tuple[SceneObject, ...], key: str, unread: list[Unread]
     ) -> tuple[SceneObject, ...]:
         """Return the objects with a value of ``key`` each, where one is confirmed."""
         by_kind: dict[str, list[SceneObject]] = {}
         for item in objects:
             by_kind.setdefault(item.name, []).append(item)
-        facts: dict[tuple[str, str, int], Fact] = {}
-        for kind, same in by_kind.items():
-            for value in self.world.attributes[key]:
-                for number in range(1, len(same) + 1):
-                    facts[kind, value, number] = _value_fact(same, key, value, number)
-        verdicts = await self._ask(image, list(facts.values()))
+        facts = {
+            (kind, value, number): _value_fact(same, key, value, number)
+            for kind, same in by_kind.items()
+            for value in self.world.attributes[key]
+            for number in range(1, len(same) + 1)
+        }
+        verdicts = await self._ask(image, facts)
         found: dict[str, str] = {}
         for kind, same in by_kind.items():
-            sure = sorted(
-                (
-                    (-verdicts[fact.id].likelihood, number, value)
-                    for (name, value, number), fact in facts.items()
-                    if name == kind and verdicts[fact.id].state == "yes"
-                ),
-            )
+            own = [(value, n, v) for (name, value, n), v in verdicts.items() if name == kind]
+            sure = sorted((-v.likelihood, n, value) for value, n, v in own if v.state == "yes")
             values = sorted(value for _, _, value in sure[: len(same)])
             found |= {item.id: value for item, value in zip(same, values, strict=False)}
-            silent = [
-                verdicts[fact.id]
-                for (name, _, _), fact in facts.items()
-                if name == kind and verdicts[fact.id].state == "unscored"
-            ]
+            silent = [v for _, _, v in own if v.state == "unscored"]
             unread += [
-                Unread("attributes", _why(silent[0]), (item.id,), (key,))
+                Unread("attributes", reason_of(silent[0]), (item.id,), (key,))
                 for item in same
                 if silent and item.id not in found
             ]
@@ -152,28 +133,15 @@ class JudgedPictureParser:
         Both ends say it together.
         """
         asked: dict[Relation, Fact] = {}
-        for source in objects:
-            for target in objects:
-                if source.id == target.id:
-                    continue
-                for predicate in self.world.predicates:
-                    if self.world.can_hold(source.name, predicate, target.name):
-                        relation = Relation(source=source.id, predicate=predicate, target=target.id)
-                        scene = SceneGraph(objects=objects, relations=(relation,))
-                        asked[relation] = _facts(scene, "relation", self.world.options)[0]
-        verdicts = await self._ask(image, list(asked.values()))
-        # Two facts of one pair may be one question: ids of relations differ, verdicts too.
-        silent = {
-            relation: verdicts[fact.id]
-            for relation, fact in asked.items()
-            if verdicts[fact.id].state == "unscored"
-        }
+        for source, target in permutations(objects, 2):
+            for predicate in self.world.predicates:
+                if self.world.can_hold(source.name, predicate, target.name):
+                    relation = Relation(source=source.id, predicate=predicate, target=target.id)
+                    scene = SceneGraph(objects=objects, relations=(relation,))
+                    asked[relation] = _facts(scene, "relation", self.world.options)[0]
+        verdicts = await self._ask(image, asked)
         # What one end cannot be asked about hangs on the other end alone.
-        chance = {
-            relation: verdicts[fact.id].likelihood
-            for relation, fact in asked.items()
-            if relation not in silent
-        }
+        chance = {one: v.likelihood for one, v in verdicts.items() if v.state != "unscored"}
         agreed = {
             relation: value if (turned := _turned(relation)) not in chance
             else (value + chance[turned]) / 2
@@ -184,23 +152,20 @@ class JudgedPictureParser:
             if agreed[relation] > SURE:
                 best.setdefault(frozenset((relation.source, relation.target)), relation)
         unread += [
-            Unread("relations", _why(verdict), (one.source, one.target), (one.predicate,))
-            for one, verdict in silent.items()
-            if frozenset((one.source, one.target)) not in best
+            Unread("relations", reason_of(verdict), (one.source, one.target), (one.predicate,))
+            for one, verdict in verdicts.items()
+            if one not in chance and frozenset((one.source, one.target)) not in best
         ]
         return tuple(relation for relation in asked if relation in best.values())
 
-    async def _ask(self, image: Image.Image, facts: Sequence[Fact]) -> dict[str, Verdict]:
-        """Return the verdicts by id of the fact."""
-        if not facts:
-            return {}
-        alone = [fact.model_copy(update={"parents": ()}) for fact in facts]
+    async def _ask(self, image: Image.Image, facts: Mapping[K, Fact]) -> dict[K, Verdict]:
+        alone = [fact.model_copy(update={"parents": ()}) for fact in facts.values()]
         verdicts, _ = await ExtractionPanel(self.judges, self.panel).ask(image, alone)
-        return {verdict.fact_id: verdict for verdict in verdicts}
+        return dict(zip(facts, verdicts, strict=True))
 
 
-def _why(verdict: Verdict) -> str:
-    return verdict.reason or "the judges gave no answer"
+def _alike(kind: str, count: int) -> tuple[SceneObject, ...]:
+    return tuple(SceneObject(id=f"{kind}.{n}", name=kind) for n in range(1, count + 1))
 
 
 def _value_fact(same: Sequence[SceneObject], key: str, value: str, number: int) -> Fact:

@@ -30,7 +30,6 @@ from scenewright.core.vocabulary import DIRECTIONS
 from scenewright.tools.digests import short_digest
 from scenewright.tools.vision.extraction.pairs import (
     MOST_PAIRS,
-    PlacedObject,
     by_rivals,
     clear_directions,
     contact_options,
@@ -40,7 +39,7 @@ from scenewright.tools.vision.extraction.pairs import (
 )
 from scenewright.tools.vision.extraction.panel_questions import (
     ExtractionPanel,
-    placed_objects,
+    reason_of,
     relation_fact,
     without_rivals,
 )
@@ -100,13 +99,13 @@ class JudgedAttributes:
         seen = await asyncio.to_thread(self._shown, image, thing, things)
         verdicts, _ = await self.bench.ask(seen, list(facts.values()))
         if all(verdict.state == "unscored" for verdict in verdicts):
-            raise ExtractionError(verdicts[0].reason or "the judges gave no answer")
+            raise ExtractionError(reason_of(verdicts[0]))
         best: dict[str, ReadAttribute] = {}
         silent: dict[str, Unread] = {}
         for (key, value), verdict in zip(facts, verdicts, strict=True):
             if verdict.state == "unscored":
-                why = verdict.reason or "the judges gave no answer"
-                silent.setdefault(key, Unread("attributes", why, (thing.id,), (key,)))
+                lost = Unread("attributes", reason_of(verdict), (thing.id,), (key,))
+                silent.setdefault(key, lost)
                 continue
             chance = verdict.likelihood
             known = best.get(key)
@@ -116,16 +115,14 @@ class JudgedAttributes:
             # What is likelier than not is the key's value, whatever the others are.
             if key in best and (best[key].confidence or 0.0) <= _LIKELIER:
                 del best[key]
-        lost = [one for key, one in silent.items() if key not in best]
-        return (*best.values(), *lost)
+        return (*best.values(), *(one for key, one in silent.items() if key not in best))
 
     def _shown(self, image: Image.Image, thing: Thing, things: Sequence[Thing]) -> Image.Image:
         if self.view == "crop":
             return detail_crop(image, thing.detection)
         name = thing.detection.name
         rivals = [one.id for one in things if one.detection.name == name and one.id != thing.id]
-        kept = [PlacedObject(thing.id, name, thing.detection.box)]
-        return without_rivals(image, rivals, kept, placed_objects(things))
+        return without_rivals(image, rivals, [thing], things)
 
 
 def _fact(thing: Thing, key: str, value: str) -> Fact:
@@ -146,8 +143,8 @@ def _fact(thing: Thing, key: str, value: str) -> Fact:
 class PairQuestion:
     """One question about an ordered pair."""
 
-    source: PlacedObject
-    target: PlacedObject
+    source: Thing
+    target: Thing
     options: tuple[str, ...]
     """Without the last one, that there is no relation."""
 
@@ -207,15 +204,14 @@ class JudgedRelations:
 
         Raises ``ExtractionError`` if the judges answer nothing.
         """
-        every = placed_objects(things)
         side = max(image.size)
         looks: list[PairQuestion] = []
-        for a, b in nearest_pairs(every, MOST_PAIRS):
+        for a, b in nearest_pairs(things, MOST_PAIRS):
             looks += [*self._contacts(a, b, side), *self._contacts(b, a, side)]
             some = self._known(a, clear_directions(a, b), b)
             looks += [PairQuestion(a, b, some)] if some else []
         ends = [(look.source, look.target) for look in looks]
-        results = await _ask_by_view(image, looks, ends, every, self._answers)
+        results = await _ask_by_view(image, looks, ends, things, self._answers)
         every_result = [one for results_of in results for one in results_of]
         seen = [one for one in every_result if isinstance(one, _PairAnswer)]
         lost = [one for one in every_result if isinstance(one, Unread)]
@@ -223,22 +219,17 @@ class JudgedRelations:
             raise ExtractionError(lost[0].reason)
         return (*_scores(seen), *lost)
 
-    def _known(
-        self, source: PlacedObject, predicates: Sequence[str], target: PlacedObject
-    ) -> tuple[str, ...]:
+    def _known(self, source: Thing, predicates: Sequence[str], target: Thing) -> tuple[str, ...]:
         hold = self.world.can_hold
-        return tuple(p for p in predicates if hold(source.name, p, target.name))
+        return tuple(p for p in predicates if hold(source.detection.name, p, target.detection.name))
 
-    def _contacts(
-        self, source: PlacedObject, target: PlacedObject, side: int
-    ) -> list[PairQuestion]:
+    def _contacts(self, source: Thing, target: Thing, side: int) -> list[PairQuestion]:
         others = [p for p in self.world.predicates if p not in (*CONTACTS, *DIRECTIONS)]
         wanted = self._known(source, (*contacts(source, target, side, self.touch), *others), target)
-        looks = []
-        for options in contact_options(source, target, wanted):
-            known = self._known(source, options, target)
-            looks.append(PairQuestion(source, target, known))
-        return looks
+        return [
+            PairQuestion(source, target, self._known(source, options, target))
+            for options in contact_options(source, target, wanted)
+        ]
 
     async def _answers(
         self, shown: Image.Image, looks: Sequence[PairQuestion]
@@ -272,8 +263,7 @@ class JudgedRelations:
 
 
 def _unread(look: PairQuestion, options: tuple[str, ...], verdict: Verdict) -> Unread:
-    why = verdict.reason or "the judges gave no answer"
-    return Unread("relations", why, (look.source.id, look.target.id), options)
+    return Unread("relations", reason_of(verdict), (look.source.id, look.target.id), options)
 
 
 def _scores(seen: Sequence[_PairAnswer]) -> tuple[PairScores, ...]:
@@ -339,9 +329,7 @@ class JudgedVerifier:
 
         None without an answer for a pair that no words tell apart.
         """
-        every = placed_objects(things.values())
-        by_id = {one.id: one for one in every}
-        ends = [(by_id[c.relation.source], by_id[c.relation.target]) for c in candidates]
+        ends = [(things[c.relation.source], things[c.relation.target]) for c in candidates]
         found: dict[int, Verification] = {
             at: Verification(None, reason=f"no question tells {source.id} from {target.id}")
             for at, (source, target) in enumerate(ends)
@@ -353,28 +341,26 @@ class JudgedVerifier:
             facts = [self._fact(at, candidates[at], ends[at]) for at in members]
             verdicts, _ = await self.bench.ask(shown, facts)
             return [
-                Verification(
-                    None, reason=verdict.reason or "the judges gave no answer", failed=True
-                )
+                Verification(None, reason=reason_of(verdict), failed=True)
                 if verdict.state == "unscored"
                 else Verification(verdict.state == "yes", verdict.probability)
                 for verdict in verdicts
             ]
 
-        checks = await _ask_by_view(image, asked, [ends[at] for at in asked], every, verify)
+        checks = await _ask_by_view(
+            image, asked, [ends[at] for at in asked], [*things.values()], verify
+        )
         found |= dict(zip(asked, checks, strict=True))
         return tuple(found[at] for at in range(len(candidates)))
 
-    def _fact(
-        self, number: int, candidate: Candidate, ends: tuple[PlacedObject, PlacedObject]
-    ) -> Fact:
+    def _fact(self, number: int, candidate: Candidate, ends: tuple[Thing, Thing]) -> Fact:
         relation = candidate.relation
         # Of a diagonal pair the other direction that its middles allow is right as well.
         also = {*DIRECTIONS} - {*clear_directions(*ends)}
         options = relation_options(
             relation.predicate,
             (relation.source, relation.target),
-            (ends[0].name, ends[1].name),
+            (ends[0].detection.name, ends[1].detection.name),
             also,
             load_predicates(self.predicates),
         )
@@ -384,15 +370,15 @@ class JudgedVerifier:
 async def _ask_by_view(
     image: Image.Image,
     questions: Sequence[Q],
-    ends: Sequence[tuple[PlacedObject, PlacedObject]],
-    every: Sequence[PlacedObject],
+    ends: Sequence[tuple[Thing, Thing]],
+    every: Sequence[Thing],
     ask: Callable[[Image.Image, Sequence[Q]], Awaitable[Sequence[R]]],
 ) -> list[R]:
     """Return the results of ``ask`` for ``questions`` about the pairs ``ends``, in their order.
 
     Questions that hide the same things share a view, and are asked together.
     """
-    groups = by_rivals(range(len(questions)), ends, every)
+    groups = by_rivals(ends, every)
 
     async def results_of(hidden: frozenset[str], members: Sequence[int]) -> Sequence[R]:
         kept = [end for at in members for end in ends[at]]

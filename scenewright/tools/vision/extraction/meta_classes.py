@@ -147,16 +147,13 @@ def _built(table: dict[str, Any], path: Path, base: MetaClasses | None) -> MetaC
         default = base.default_keys
     else:
         keys = entry.get("keys") if isinstance(entry, dict) and set(entry) == {"keys"} else None
-        if (
-            not isinstance(keys, list)
-            or not keys
-            or not all(isinstance(k, str) and k for k in keys)
-        ):
+        words = keys if isinstance(keys, list) else []
+        if not words or not all(isinstance(word, str) and word for word in words):
             raise ExtractionError(
                 f"{path}: write [{DEFAULT}] with keys, the attributes of labels in no meta-class, "
                 'for example keys = ["primary color"]'
             )
-        default = tuple(keys)
+        default = tuple(words)
     own = []
     for name, entry in table.items():
         if not isinstance(entry, dict):

@@ -21,18 +21,12 @@ from scenewright.core.error_text import error_text
 from scenewright.core.formats.base import numbered
 from scenewright.core.images import ImageError, to_rgb
 from scenewright.core.ports.judge import Judge
-from scenewright.core.ports.vision import (
-    Detection,
-    Extraction,
-    ExtractionError,
-)
+from scenewright.core.ports.vision import Detection, Extraction, ExtractionError
 from scenewright.core.scene import SceneError, SceneGraph, SceneObject
 from scenewright.prompts import load_prompt
 from scenewright.tools.digests import short_digest
 from scenewright.tools.vision.extraction.judged_parser import SURE, JudgedPictureParser
-from scenewright.tools.vision.extraction.panel_questions import (
-    ExtractionPanel,
-)
+from scenewright.tools.vision.extraction.panel_questions import ExtractionPanel
 from scenewright.tools.vision.extraction.world import World
 from scenewright.tools.vision.picture_chat import PictureChat
 

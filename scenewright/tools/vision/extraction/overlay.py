@@ -6,7 +6,8 @@ import math
 
 from PIL import Image, ImageDraw, ImageFont
 
-from scenewright.core.ports.vision import Extraction
+from scenewright.core.ports.vision import Box, Extraction
+from scenewright.tools.vision.detection.boxes import center_of
 
 _COLORS = (
     *("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008080"),
@@ -29,9 +30,10 @@ def draw_extraction(image: Image.Image, found: Extraction) -> Image.Image:
     width = max(2, max(shown.size) // 300)
     font = ImageFont.load_default(max(12, max(shown.size) // 45))
     colors = {id_: _COLORS[at % len(_COLORS)] for at, id_ in enumerate(found.things)}
-    boxes = {
-        id_: tuple(value * factor for value in thing.box) for id_, thing in found.things.items()
-    }
+    boxes: dict[str, Box] = {}
+    for id_, thing in found.things.items():
+        left, top, right, bottom = (value * factor for value in thing.box)
+        boxes[id_] = (left, top, right, bottom)
     for id_, (left, top, right, bottom) in boxes.items():
         pen.rectangle((left, top, right - 1, bottom - 1), outline=colors[id_], width=width)
     # Several relations of one pair share an arrow.
@@ -40,34 +42,17 @@ def draw_extraction(image: Image.Image, found: Extraction) -> Image.Image:
         if relation.source in boxes and relation.target in boxes:
             joined.setdefault((relation.source, relation.target), []).append(relation.predicate)
     for (source, target), predicates in joined.items():
-        start, end = _center(boxes[source]), _center(boxes[target])
-        _arrow(pen, start, end, colors[source], width)
+        start, end = center_of(boxes[source]), center_of(boxes[target])
+        pen.line((*start, *end), fill=colors[source], width=width)
+        along = math.atan2(end[1] - start[1], end[0] - start[0])
+        for turn in (along + 2.6, along - 2.6):
+            tip = (end[0] + 6 * width * math.cos(turn), end[1] + 6 * width * math.sin(turn))
+            pen.line((*end, *tip), fill=colors[source], width=width)
         middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
         _label(pen, middle, ", ".join(predicates), _INK, font, shown.size, "mm")
     for id_, (left, top, _, _) in boxes.items():
         _label(pen, (left, top), id_, colors[id_], font, shown.size, "la")
     return shown
-
-
-def _center(box: tuple[float, ...]) -> tuple[float, float]:
-    return (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
-
-
-def _arrow(
-    pen: ImageDraw.ImageDraw,
-    start: tuple[float, float],
-    end: tuple[float, float],
-    color: str,
-    width: int,
-) -> None:
-    pen.line((*start, *end), fill=color, width=width)
-    along = math.atan2(end[1] - start[1], end[0] - start[0])
-    for turn in (2.6, -2.6):
-        tip = (
-            end[0] + 6 * width * math.cos(along + turn),
-            end[1] + 6 * width * math.sin(along + turn),
-        )
-        pen.line((*end, *tip), fill=color, width=width)
 
 
 def _label(

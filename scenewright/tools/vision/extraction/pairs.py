@@ -10,13 +10,12 @@ import hashlib
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from scenewright.agents.parsers.tagging import is_animate
-from scenewright.core.ports.vision import Box
+from scenewright.core.ports.vision import Thing
 from scenewright.core.questions import distinguishing_keys, noun_phrase
 from scenewright.core.scene import Attributes, SceneGraph, SceneObject
+from scenewright.tools.vision.detection.boxes import area_of, center_of, gap, shared_area
 
 MOST_PAIRS = 60
 """Most pairs that are looked at, the nearest first."""
@@ -30,60 +29,31 @@ side; boxes that people or models give roughly."""
 _OVERLAP = 0.3
 _WITHIN = 0.7
 
-T = TypeVar("T")
 
-
-@dataclass(frozen=True, slots=True)
-class PlacedObject:
-    """An object and its place."""
-
-    id: str
-    """As the scene names it."""
-    name: str
-    """Its class label."""
-    box: Box
-    """Its place, in pixels."""
-    attributes: tuple[tuple[str, str], ...] = ()
-    """(key, value) of what is known of it: what two things of one class are told apart by."""
-
-    def scaled(self, factor: float) -> PlacedObject:
-        """Return the same in a picture ``factor`` times as large."""
-        left, top, right, bottom = self.box
-        return replace(self, box=(left * factor, top * factor, right * factor, bottom * factor))
-
-    @property
-    def center(self) -> tuple[float, float]:
-        """(x, y) of the middle."""
-        return (self.box[0] + self.box[2]) / 2, (self.box[1] + self.box[3]) / 2
-
-    @property
-    def area(self) -> float:
-        """Square pixels."""
-        return (self.box[2] - self.box[0]) * (self.box[3] - self.box[1])
-
-
-def nearest_pairs(
-    things: Iterable[PlacedObject], most: int = MOST_PAIRS
-) -> list[tuple[PlacedObject, PlacedObject]]:
+def nearest_pairs(things: Iterable[Thing], most: int = MOST_PAIRS) -> list[tuple[Thing, Thing]]:
     """Unordered pairs of things that words can tell apart, the nearest first, at most ``most``."""
     pairs = [
         (a, b)
         for a, b in itertools.combinations(things, 2)
         if distinguishing_phrases(a, b) is not None
     ]
-    pairs.sort(key=lambda pair: math.dist(pair[0].center, pair[1].center))
+    pairs.sort(key=lambda pair: math.dist(*(center_of(one.detection.box) for one in pair)))
     return pairs[:most]
 
 
-def distinguishing_phrases(a: PlacedObject, b: PlacedObject) -> tuple[str, str] | None:
+def distinguishing_phrases(a: Thing, b: Thing) -> tuple[str, str] | None:
     """Return how a question that shows no other things of their classes calls two things.
 
     By class, and by the fewest attributes where the class is one. None if nothing tells them apart.
     """
-    if a.name != b.name:
-        return a.name, b.name
+    if a.detection.name != b.detection.name:
+        return a.detection.name, b.detection.name
     first, second = (
-        SceneObject(id=str(at), name=one.name, attributes=Attributes(one.attributes))
+        SceneObject(
+            id=str(at),
+            name=one.detection.name,
+            attributes=Attributes({read.key: read.value for read in one.attributes}),
+        )
         for at, one in enumerate((a, b))
     )
     scene = SceneGraph(objects=(first, second))
@@ -93,38 +63,32 @@ def distinguishing_phrases(a: PlacedObject, b: PlacedObject) -> tuple[str, str] 
     return noun_phrase(first, keys[0]), noun_phrase(second, keys[1])
 
 
-def contacts(
-    source: PlacedObject, target: PlacedObject, side: int, touch: float = TOUCH
-) -> tuple[str, ...]:
+def contacts(source: Thing, target: Thing, side: int, touch: float = TOUCH) -> tuple[str, ...]:
     """Contact predicates that the boxes allow from ``source`` to ``target``, the likeliest first.
 
     ``side`` is the picture's longer one, in pixels, and ``touch`` the share of it that may lie
     between the boxes.
     """
-    across, down = gap(source.box, target.box, 0), gap(source.box, target.box, 1)
-    if max(across, down) > touch * side:
+    own, other = source.detection.box, target.detection.box
+    if max(gap(own, other, 0), gap(own, other, 1)) > touch * side:
         return ()
-    inner = shared_area(source.box, target.box)
-    lined = -across >= _OVERLAP * min(_length(source.box, 0), _length(target.box, 0))
-    higher = source.center[1] < target.center[1]
+    lined = -gap(own, other, 0) >= _OVERLAP * min(own[2] - own[0], other[2] - other[0])
+    higher, animate = center_of(own)[1] < center_of(other)[1], is_animate(source.detection.name)
     found: list[str] = []
-    if inner >= _WITHIN * source.area:
+    if shared_area(own, other) >= _WITHIN * area_of(own):
         found.append("inside")
     if lined and higher:
-        found.append("on")
-        if is_animate(source.name):
-            found.append("riding")
+        found += ["on", "riding"] if animate else ["on"]
     if lined and (not higher or "inside" in found):
         found.append("under")
-    if is_animate(source.name):
-        if lined and not higher and target.area <= source.area:
-            found.append("wearing")
-        if target.area <= 1.5 * source.area:
-            found.append("holding")
+    if animate and lined and not higher and area_of(other) <= area_of(own):
+        found.append("wearing")
+    if animate and area_of(other) <= 1.5 * area_of(own):
+        found.append("holding")
     return tuple(found)
 
 
-def directions(a: PlacedObject, b: PlacedObject) -> tuple[str, ...]:
+def directions(a: Thing, b: Thing) -> tuple[str, ...]:
     """Return the two directions that the middles allow, and the opposite of the clearer one.
 
     In an order that hangs on the ids alone.
@@ -133,7 +97,7 @@ def directions(a: PlacedObject, b: PlacedObject) -> tuple[str, ...]:
     return _turned((flat[0], steep[0], flat[1] if level else steep[1]), a, b)
 
 
-def clear_directions(a: PlacedObject, b: PlacedObject) -> tuple[str, ...]:
+def clear_directions(a: Thing, b: Thing) -> tuple[str, ...]:
     """Return the direction that the middles tell clearer, and two that they rule out.
 
     Of a pair that stands diagonally the other one would be a second right option. In an order that
@@ -144,81 +108,44 @@ def clear_directions(a: PlacedObject, b: PlacedObject) -> tuple[str, ...]:
     return _turned((*clear, vague[1]), a, b)
 
 
-def _axes(a: PlacedObject, b: PlacedObject) -> tuple[tuple[str, str], tuple[str, str], bool]:
+def _axes(a: Thing, b: Thing) -> tuple[tuple[str, str], tuple[str, str], bool]:
     """Return the direction from ``a`` to ``b`` and its opposite, across and down.
 
     Also returns whether they lie rather across.
     """
-    dx, dy = b.center[0] - a.center[0], b.center[1] - a.center[1]
+    (x, y), (to_x, to_y) = center_of(a.detection.box), center_of(b.detection.box)
+    dx, dy = to_x - x, to_y - y
     flat = ("left of", "right of") if dx > 0 else ("right of", "left of")
     steep = ("above", "below") if dy > 0 else ("below", "above")
     return flat, steep, abs(dx) >= abs(dy)
 
 
-def contact_options(
-    source: PlacedObject, target: PlacedObject, wanted: Sequence[str]
-) -> list[tuple[str, ...]]:
+def contact_options(source: Thing, target: Thing, wanted: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the options of the questions that ask for the contacts ``wanted``.
 
     Up to :data:`MOST_CONTACTS` each, filled up with directions to :data:`OPTIONS`.
     """
-    found = []
-    for start in range(0, len(wanted), MOST_CONTACTS):
-        some = wanted[start : start + MOST_CONTACTS]
-        found.append((*some, *directions(source, target)[: OPTIONS - len(some)]))
-    return found
-
-
-def rivals_of_pair(
-    source: PlacedObject, target: PlacedObject, things: Iterable[PlacedObject]
-) -> frozenset[str]:
-    """Return the ids of other things that the words of a question about the pair could mean."""
-    names, ids = {source.name, target.name}, {source.id, target.id}
-    return frozenset(o.id for o in things if o.name in names and o.id not in ids)
+    parts = (wanted[at : at + MOST_CONTACTS] for at in range(0, len(wanted), MOST_CONTACTS))
+    rest = directions(source, target)
+    return [(*some, *rest[: OPTIONS - len(some)]) for some in parts]
 
 
 def by_rivals(
-    asked: Sequence[T],
-    ends: Sequence[tuple[PlacedObject, PlacedObject]],
-    things: Sequence[PlacedObject],
-) -> dict[frozenset[str], list[T]]:
-    """Return ``asked`` by the ids that must be hidden.
+    ends: Sequence[tuple[Thing, Thing]], things: Sequence[Thing]
+) -> dict[frozenset[str], list[int]]:
+    """Return the places of questions about the pairs ``ends`` by the ids that must be hidden.
 
-    Questions that hide the same things see the same picture, and share one encoding of it. ``ends``
-    are the pairs that they are about.
+    These are other things that the words of a question could mean. Questions that hide the same
+    things see the same picture, and share one encoding of it.
     """
-    groups: dict[frozenset[str], list[T]] = {}
-    for one, (source, target) in zip(asked, ends, strict=True):
-        groups.setdefault(rivals_of_pair(source, target, things), []).append(one)
+    groups: dict[frozenset[str], list[int]] = {}
+    for at, pair in enumerate(ends):
+        names, ids = {one.detection.name for one in pair}, {one.id for one in pair}
+        rivals = (o.id for o in things if o.detection.name in names and o.id not in ids)
+        groups.setdefault(frozenset(rivals), []).append(at)
     return groups
 
 
-def gap(a: Box, b: Box, axis: int) -> float:
-    """Pixels between two boxes along an axis (0 across, 1 down); negative where they overlap."""
-    return max(a[axis], b[axis]) - min(a[axis + 2], b[axis + 2])
-
-
-def shared_area(a: Box, b: Box) -> float:
-    """Return the square pixels that two boxes have in common."""
-    return max(0.0, -gap(a, b, 0)) * max(0.0, -gap(a, b, 1))
-
-
-def joint_box(boxes: Iterable[Box]) -> Box:
-    """Return the smallest box around all of ``boxes``, of which there is one or more."""
-    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
-    return min(lefts), min(tops), max(rights), max(bottoms)
-
-
-def pad_box(box: Box, share: float) -> Box:
-    """``box`` with ``share`` of its width and height more on each side."""
-    across, down = share * _length(box, 0), share * _length(box, 1)
-    return box[0] - across, box[1] - down, box[2] + across, box[3] + down
-
-
-def _turned(options: Sequence[str], a: PlacedObject, b: PlacedObject) -> tuple[str, ...]:
+def _turned(options: Sequence[str], a: Thing, b: Thing) -> tuple[str, ...]:
     turn = hashlib.sha256(f"{a.id}\0{b.id}".encode()).digest()[0] % len(options)
     return (*options[turn:], *options[:turn])
-
-
-def _length(box: Box, axis: int) -> float:
-    return box[axis + 2] - box[axis]

@@ -18,39 +18,23 @@ from scenewright.core.questions import NO_RELATION
 from scenewright.providers import checked
 from scenewright.providers.versions import note_served
 from scenewright.tools.digests import short_digest
-from scenewright.tools.vision.extraction.pairs import PlacedObject, distinguishing_phrases
+from scenewright.tools.vision.extraction.pairs import distinguishing_phrases
 from scenewright.tools.vision.extraction.views import paint_over
 
 
-def placed_objects(things: Iterable[Thing]) -> list[PlacedObject]:
-    """Return the things with their boxes, and what was read of them before."""
-    return [
-        PlacedObject(
-            one.id,
-            one.detection.name,
-            one.detection.box,
-            tuple((read.key, read.value) for read in one.attributes),
-        )
-        for one in things
-    ]
-
-
 def without_rivals(
-    image: Image.Image,
-    hidden: Iterable[str],
-    kept: Iterable[PlacedObject],
-    things: Sequence[PlacedObject],
+    image: Image.Image, hidden: Iterable[str], kept: Iterable[Thing], things: Sequence[Thing]
 ) -> Image.Image:
     """``image`` with the things of the ids ``hidden`` painted over and the ``kept`` ones whole."""
     gone = frozenset(hidden)
     if not gone:
         return image
-    boxes = [thing.box for thing in things if thing.id in gone]
-    return paint_over(image, boxes, [thing.box for thing in kept])
+    boxes = [thing.detection.box for thing in things if thing.id in gone]
+    return paint_over(image, boxes, [thing.detection.box for thing in kept])
 
 
 def relation_fact(
-    number: int, source: PlacedObject, target: PlacedObject, options: Sequence[str], expected: str
+    number: int, source: Thing, target: Thing, options: Sequence[str], expected: str
 ) -> Fact:
     """Return the question which of ``options`` is the relation of a pair.
 
@@ -67,7 +51,7 @@ def relation_fact(
         subject=source.id,
         target=target.id,
         predicate=expected,
-        classes=(source.name, target.name),
+        classes=(source.detection.name, target.detection.name),
         statement=f"{named[0]} {expected} {named[1]}",
         question=text,
         options=(*options, NO_RELATION),
@@ -120,6 +104,11 @@ class ExtractionPanel:
             for answers in zip(*given.values(), strict=True)
         ]
         return self.panel.verdicts(facts, given), chosen
+
+
+def reason_of(verdict: Verdict) -> str:
+    """Return why a verdict is unscored."""
+    return verdict.reason or "the judges gave no answer"
 
 
 async def _answers(judge: Judge, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:

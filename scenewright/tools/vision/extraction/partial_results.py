@@ -11,11 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from scenewright.core.ports.vision import (
-    DetectionError,
-    Thing,
-    Unread,
-)
+from scenewright.core.ports.vision import DetectionError, Thing, Unread
 from scenewright.core.scene import Relation
 
 T = TypeVar("T")

@@ -146,10 +146,8 @@ class TwoStageExtractor:
         """
         words = self.detector.vocabulary
         classes = self.labels or (None if words is None else words.classes)
-        values: Mapping[str, Sequence[str]] | None = getattr(self.reader, "values", None)
-        predicates: Sequence[str] | None = getattr(self.scorer, "predicates", None)
-        values = {} if self.reader is None else values
-        predicates = () if self.scorer is None else predicates
+        values = {} if self.reader is None else getattr(self.reader, "values", None)
+        predicates = () if self.scorer is None else getattr(self.scorer, "predicates", None)
         if classes is None and values is None and predicates is None:
             return None
         return ClosedVocabulary(

@@ -160,11 +160,7 @@ def _sheet(mask: Mask) -> Image.Image:
 
 
 def draw_frame(
-    image: Image.Image,
-    cells: _Cells,
-    color: tuple[int, int, int],
-    *,
-    beside: _Cells | None = None,
+    image: Image.Image, cells: _Cells, color: tuple[int, int, int], *, beside: _Cells | None = None
 ) -> _Cells:
     """Draw a line around ``cells``, as far as ``image`` reaches, and return its outer edges.
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scenewright.core.ports.vision import (
-    HIGHEST,
-    LOWEST,
-)
+from scenewright.core.ports.vision import HIGHEST, LOWEST
 
 Array = NDArray[np.float64]
 

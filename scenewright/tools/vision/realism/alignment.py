@@ -8,7 +8,6 @@ bounds. A cosine knows no scale of realism: bounds of another model, or
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Sequence
 from functools import cached_property
@@ -19,32 +18,25 @@ import torch
 from PIL import Image
 from transformers import AutoModel, AutoTokenizer
 
+from scenewright.agents.judges.loading import load_images
 from scenewright.agents.judges.vlm import digest_folder
 from scenewright.core.ports.vision import PROMPTS, Detection, ObjectRealism, RealismError, on_scale
 from scenewright.tools.digests import json_digest
 from scenewright.tools.vision.detection.labels import plain
-from scenewright.tools.vision.local_model import image_processor_of, model_of
-from scenewright.tools.vision.realism.encoders import LocalEncoder
+from scenewright.tools.vision.local_model import model_of
+from scenewright.tools.vision.realism.encoders import Bounds, LocalEncoder
 from scenewright.tools.vision.realism.object_views import MARGIN, crops_of
-
-Bounds = tuple[float, float]
-CLIP_BOUNDS: Bounds = (0.15, 0.35)
-"""Cosines that are 1 and 5 for CLIP, whose fitting pairs seldom lie outside; ours."""
-BLIP_BOUNDS: Bounds = (0.1, 0.5)
-"""The same for BLIP, trained harder on captions; ours."""
 
 
 class AlignmentScorer:
     """Implements :class:`~scenewright.core.ports.vision.RealismScorer` by an encoder."""
 
-    kind = "alignment"
-    """Beginning of its id."""
+    def __init__(self, encoder: LocalEncoder, bounds: Bounds | None = None) -> None:
+        """Score by cosines: ``bounds`` become 1 and 5, the limits of the scale.
 
-    def __init__(self, encoder: LocalEncoder, bounds: Bounds) -> None:
-        """Score by cosines: ``bounds`` are those that become 1 and 5, the limits of the scale.
-
-        Raises ``RealismError`` for bounds in the wrong order.
+        By default they are the encoder's. Raises ``RealismError`` for bounds in the wrong order.
         """
+        bounds = bounds or encoder.bounds
         if not -1.0 <= bounds[0] < bounds[1] <= 1.0:
             raise RealismError(f"bounds {bounds}: give two cosines, the lower one first")
         self._encoder = encoder
@@ -52,15 +44,15 @@ class AlignmentScorer:
 
     @property
     def id(self) -> str:
-        """Its kind and the encoder's name."""
-        return f"{self.kind}:{self._encoder.name}"
+        """The encoder's kind and name."""
+        return f"{self._encoder.thread}:{self._encoder.name}"
 
     @cached_property
     def fingerprint(self) -> str:
         """Of the encoder, the texts, the crops and the bounds."""
         parts = [self._encoder.fingerprint, PROMPTS, MARGIN, self._bounds]
         digest = json_digest(*parts)[:12]
-        return f"{self.kind} realism@1 {self._encoder.name}#{digest}"
+        return f"{self._encoder.thread} realism@1 {self._encoder.name}#{digest}"
 
     async def score(self, image: Image.Image, objects: Sequence[Detection]) -> list[ObjectRealism]:
         """As the port says; all objects of one category are one question to the model."""
@@ -89,38 +81,13 @@ class AlignmentScorer:
         await self._encoder.aclose()
 
 
-class ClipScorer(AlignmentScorer):
-    """By a CLIP, or a kin of it such as SigLIP."""
-
-    kind = "clip"
-
-    def __init__(
-        self, model: str | os.PathLike[str], *, bounds: Bounds = CLIP_BOUNDS, **options: Any
-    ) -> None:
-        """Score by ``model``, with ``options`` of :class:`ClipEncoder`.
-
-        Raises ``RealismError`` if it is not on this machine.
-        """
-        super().__init__(ClipEncoder(model, **options), bounds)
-
-
-class BlipMatchScorer(AlignmentScorer):
-    """By the contrastive side of a BLIP."""
-
-    kind = "blip"
-
-    def __init__(self, model: str | os.PathLike[str], **options: Any) -> None:
-        """Score by ``model``, with ``options`` of its encoder; raises as :class:`ClipScorer`."""
-        from scenewright.tools.vision.realism.blip import BlipEncoder
-
-        super().__init__(BlipEncoder(model, **options), BLIP_BOUNDS)
-
-
 class ClipEncoder(LocalEncoder):
     """A CLIP, or a kin of it such as SigLIP."""
 
     loaded_as = "a CLIP"
     thread = "clip"
+    # Fitting pairs seldom lie outside.
+    bounds = (0.15, 0.35)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -150,7 +117,7 @@ class ClipEncoder(LocalEncoder):
             raise RealismError(
                 f"{self.folder} compares no pictures with texts: name a CLIP or one of its kin"
             )
-        self._processor = image_processor_of(self.folder)
+        self._processor = load_images(self.folder)
         self._tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
 
 

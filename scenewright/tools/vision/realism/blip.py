@@ -19,19 +19,15 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from transformers import (
-    AutoTokenizer,
-    BlipForImageTextRetrieval,
-    BlipModel,
-)
+from transformers import AutoTokenizer, BlipForImageTextRetrieval, BlipModel
 
+from scenewright.agents.judges.loading import load_images
 from scenewright.agents.judges.vlm import digest_folder, neutralise
 from scenewright.core.images import to_rgb
 from scenewright.core.ports.vision import RealismError
 from scenewright.providers.device_gate import Stop
 from scenewright.tools.digests import json_digest
 from scenewright.tools.vision.detection.labels import plain
-from scenewright.tools.vision.local_model import image_processor_of
 from scenewright.tools.vision.realism.encoders import Array, LocalEncoder
 from scenewright.tools.vision.realism.segformer_blip import ARCHITECTURE, SegformerBlip
 
@@ -46,13 +42,11 @@ class BlipEncoder(LocalEncoder):
 
     loaded_as = "a BLIP"
     thread = "blip"
+    # Trained harder on captions than CLIP.
+    bounds = (0.1, 0.5)
 
     def __init__(
-        self,
-        model: str | os.PathLike[str],
-        *,
-        dtype: str = "float32",
-        **options: Any,
+        self, model: str | os.PathLike[str], *, dtype: str = "float32", **options: Any
     ) -> None:
         """As :class:`LocalEncoder`; ``dtype``: precision of the weights, one of :data:`DTYPES`."""
         if dtype not in DTYPES:
@@ -142,7 +136,7 @@ class BlipEncoder(LocalEncoder):
                 "encoder, for example Salesforce/blip-itm-base-coco"
             )
         self._model = model.to(device).eval()
-        self._processor = image_processor_of(self.folder)
+        self._processor = load_images(self.folder)
         self._tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
         self._room = int(model.config.text_config.max_position_embeddings)
         self._embedding = int(

@@ -13,18 +13,20 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from scenewright.core.images import ImageError, load_image
-from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError, RealismScorer
+from scenewright.core.ports.vision import (
+    PROMPTS,
+    Detection,
+    ObjectRealism,
+    RealismError,
+    RealismScorer,
+)
 from scenewright.tools.vision.realism.examples import Examples
-
-Aspect = Literal["shape", "texture", "joint"]
-ASPECTS: tuple[Aspect, ...] = ("shape", "texture", "joint")
 
 
 class MonotoneMap:
@@ -63,7 +65,7 @@ class CalibratedScorer:
         """Calibrate ``scorer`` by one map for all categories of ``examples``."""
         self._scorer = scorer
         self._examples = examples
-        self._maps: Mapping[Aspect, MonotoneMap] | None = None
+        self._maps: Mapping[str, MonotoneMap] | None = None
         self._scored: dict[str, ObjectRealism] = {}
         self._turn = asyncio.Lock()
 
@@ -101,13 +103,13 @@ class CalibratedScorer:
         except (ImageError, RealismError) as error:
             return replace(one, shape=None, texture=None, joint=None, reason=str(error))
         scores: dict[str, float | None] = {}
-        for aspect in ASPECTS:
+        for aspect in PROMPTS:
             score = getattr(one, aspect)
             known = score is not None and aspect in maps
             scores[aspect] = maps[aspect](score) if known else None
         return replace(one, **scores)  # type: ignore[arg-type]
 
-    async def _fitted(self) -> Mapping[Aspect, MonotoneMap]:
+    async def _fitted(self) -> Mapping[str, MonotoneMap]:
         chosen = self._examples.chosen.values()
         for example in chosen:
             if example.id not in self._scored:
@@ -119,8 +121,8 @@ class CalibratedScorer:
                         "cause, or take it out of the examples"
                     )
                 self._scored[example.id] = scored
-        maps: dict[Aspect, MonotoneMap] = {}
-        for aspect in ASPECTS:
+        maps: dict[str, MonotoneMap] = {}
+        for aspect in PROMPTS:
             said = [getattr(self._scored[example.id], aspect) for example in chosen]
             if None not in said:
                 maps[aspect] = MonotoneMap(said, [getattr(one, aspect) for one in chosen])

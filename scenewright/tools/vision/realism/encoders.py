@@ -18,6 +18,7 @@ from scenewright.providers.device_gate import Stop
 from scenewright.tools.vision.local_model import LocalModel
 
 Array = NDArray[np.float32]
+Bounds = tuple[float, float]
 BATCH = 32
 """Pictures in one pass."""
 
@@ -27,7 +28,9 @@ class LocalEncoder(LocalModel):
 
     error = RealismError
     thread: ClassVar[str]
-    """Prefix of its thread's name."""
+    """Kind of model, in ids and the name of its thread."""
+    bounds: ClassVar[Bounds]
+    """Cosines that are 1 and 5 as scores of realism; ours."""
 
     def __init__(
         self,

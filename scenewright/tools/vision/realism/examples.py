@@ -13,11 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from scenewright.core.ports.vision import (
-    Box,
-    Detection,
-    RealismError,
-)
+from scenewright.core.ports.vision import Box, Detection, RealismError
 
 MOST = 5
 """Most examples of a category (Liang et al., Sec. 4.2)."""

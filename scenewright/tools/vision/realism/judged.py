@@ -146,10 +146,7 @@ class JudgeScorer:
 
         async def asked(judge: Judge) -> list[Answer]:
             got = await ask(
-                *(judge, image_hash, view, facts),
-                store=self._store,
-                origin=ORIGIN,
-                part_of=image,
+                *(judge, image_hash, view, facts), store=self._store, origin=ORIGIN, part_of=image
             )
             return list(got.answers)
 

@@ -44,11 +44,7 @@ def object_crop(image: Image.Image, box: Box, margin: float = MARGIN) -> Image.I
     x = round((left + right - side) / 2)
     y = round((top + bottom - side) / 2)
     inner = (max(0, x), max(0, y), min(shown.width, x + side), min(shown.height, y + side))
-    beyond = (
-        (inner[1] - y, y + side - inner[3]),
-        (inner[0] - x, x + side - inner[2]),
-        (0, 0),
-    )
+    beyond = ((inner[1] - y, y + side - inner[3]), (inner[0] - x, x + side - inner[2]), (0, 0))
     return Image.fromarray(np.pad(np.asarray(shown.crop(inner)), beyond, mode="edge"))
 
 

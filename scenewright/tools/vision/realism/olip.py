@@ -103,7 +103,18 @@ class _Branch(nn.Module):
         self.attention = nn.MultiheadAttention(
             config.embedding, config.heads, dropout=config.dropout, batch_first=True
         )
-        self.head = _projection(config, outputs)
+        layers: list[nn.Module] = []
+        width = config.embedding
+        for wanted in config.widths if config.deep else ():
+            layers += [
+                nn.Linear(width, wanted),
+                nn.LayerNorm(wanted),
+                nn.ReLU(),
+                nn.Dropout(config.head_dropout),
+            ]
+            width = wanted
+        last = nn.Linear(width, outputs)
+        self.head = nn.Sequential(*layers, last) if config.deep else last
 
     def forward(self, full: torch.Tensor, crop: torch.Tensor) -> torch.Tensor:
         query = full if self.config.full_image else crop
@@ -112,19 +123,3 @@ class _Branch(nn.Module):
         enhanced = found[:, 0] + query if self.config.residual else found[:, 0]
         scores: torch.Tensor = self.head(enhanced)
         return scores
-
-
-def _projection(config: OlipConfig, outputs: int) -> nn.Module:
-    if not config.deep:
-        return nn.Linear(config.embedding, outputs)
-    layers: list[nn.Module] = []
-    width = config.embedding
-    for wanted in config.widths:
-        layers += [
-            nn.Linear(width, wanted),
-            nn.LayerNorm(wanted),
-            nn.ReLU(),
-            nn.Dropout(config.head_dropout),
-        ]
-        width = wanted
-    return nn.Sequential(*layers, nn.Linear(width, outputs))

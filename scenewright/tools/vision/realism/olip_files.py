@@ -91,10 +91,8 @@ def save_olip(
     in one piece, the configuration last. Raises ``RealismError`` if it cannot be written.
     """
     root = Path(folder)
-    precision = torch.float16 if half else torch.float32
-    weights = save(
-        {key: value.detach().cpu().to(precision) for key, value in model.state_dict().items()}
-    )
+    dtype = torch.float16 if half else torch.float32
+    weights = save({key: one.detach().cpu().to(dtype) for key, one in model.state_dict().items()})
     place = Path(encoder)
     named = str(encoder)
     if place.is_dir():
@@ -157,6 +155,20 @@ def load_olip(folder: str | os.PathLike[str]) -> SavedOlip:
         report = json.loads((root / REPORT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         report = {}
+    trained_on = None
+    if content.split is not None:
+        data = _bytes(root, SPLIT)
+        if hashlib.sha256(data).hexdigest() != content.split:
+            raise RealismError(
+                f"{root / SPLIT} is not the file that {CONFIG} names, so it is unknown what the "
+                "heads were trained on; copy the whole folder again"
+            )
+        try:
+            trained_on = TrainedOn.model_validate_json(data)
+        except ValidationError as error:
+            raise RealismError(
+                f"{root / SPLIT} is not a split of pictures: {first_problem(error)}"
+            ) from error
     print_of = [content.architecture.model_dump(mode="json"), content.weights, reference.digest]
     return SavedOlip(
         folder=root,
@@ -166,7 +178,7 @@ def load_olip(folder: str | os.PathLike[str]) -> SavedOlip:
         else reference.model,
         encoder_digest=reference.digest,
         fingerprint=hashlib.sha256(json.dumps(print_of, sort_keys=True).encode()).hexdigest(),
-        trained_on=_split(root, content.split),
+        trained_on=trained_on,
         report=report if isinstance(report, dict) else {},
     )
 
@@ -191,23 +203,6 @@ def _bytes(root: Path, name: str) -> bytes:
         raise RealismError(
             f"{root / name} cannot be read ({error.strerror or error}): OLIP is a folder with "
             f"{CONFIG} and {WEIGHTS}; `scenewright object-realism train` writes one"
-        ) from error
-
-
-def _split(root: Path, wanted: str | None) -> TrainedOn | None:
-    if wanted is None:
-        return None
-    data = _bytes(root, SPLIT)
-    if hashlib.sha256(data).hexdigest() != wanted:
-        raise RealismError(
-            f"{root / SPLIT} is not the file that {CONFIG} names, so it is unknown what the "
-            "heads were trained on; copy the whole folder again"
-        )
-    try:
-        return TrainedOn.model_validate_json(data)
-    except ValidationError as error:
-        raise RealismError(
-            f"{root / SPLIT} is not a split of pictures: {first_problem(error)}"
         ) from error
 
 

@@ -76,10 +76,7 @@ class OlipJudge:
         """The scorer, whatever finds the objects for it."""
         named = identity_of_spec(self.id)
         return ModelIdentity(
-            self.id,
-            "" if named is None else named.name,
-            self._scorer.fingerprint,
-            self.fingerprint,
+            self.id, "" if named is None else named.name, self._scorer.fingerprint, self.fingerprint
         )
 
     @property

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -111,7 +110,24 @@ def train_olip(
     that nothing can be learned from, or a checkpoint of another training.
     """
     options = options or TrainingOptions()
-    _check(config, features, targets, train, validation)
+    if not len(targets):
+        raise RealismError("there are no objects to train on: rate some first (docs/reports.md)")
+    if len(features) != len(targets):
+        raise ValueError(f"{len(features)} features of {len(targets)} objects")
+    if features.full.shape[1] != config.embedding:
+        raise RealismError(
+            f"the encoder's features have {features.full.shape[1]} numbers, the architecture takes "
+            f"{config.embedding}: set embedding = {features.full.shape[1]}"
+        )
+    if not train or not validation:
+        raise RealismError("training and validation need at least one object each")
+    spread = targets[list(train)].std(dim=0, unbiased=False)
+    if bool((spread[:2] == 0).any()):
+        aspect = "shape" if spread[0] == 0 else "texture"
+        raise RealismError(
+            f"all {len(train)} objects to train on have the same {aspect} score: there is "
+            "nothing to tell apart; rate objects of other quality as well"
+        )
     file = Path(checkpoint) if checkpoint is not None else None
     run = _TrainingRun(config, options, features, targets, (tuple(train), tuple(validation)), file)
     # Dropout draws from torch's own numbers: the caller's are left as they were.
@@ -142,61 +158,42 @@ def predict(model: Olip, features: Features, at: Sequence[int] | None = None) ->
     return torch.cat(parts) if parts else torch.zeros(0, 3)
 
 
-def _check(
-    config: OlipConfig,
-    features: Features,
-    targets: torch.Tensor,
-    train: Sequence[int],
-    validation: Sequence[int],
-) -> None:
-    if not len(targets):
-        raise RealismError("there are no objects to train on: rate some first (docs/reports.md)")
-    if len(features) != len(targets):
-        raise ValueError(f"{len(features)} features of {len(targets)} objects")
-    if features.full.shape[1] != config.embedding:
-        raise RealismError(
-            f"the encoder's features have {features.full.shape[1]} numbers, the architecture takes "
-            f"{config.embedding}: set embedding = {features.full.shape[1]}"
-        )
-    if not train or not validation:
-        raise RealismError("training and validation need at least one object each")
-    spread = targets[list(train)].std(dim=0, unbiased=False)
-    if bool((spread[:2] == 0).any()):
-        aspect = "shape" if spread[0] == 0 else "texture"
-        raise RealismError(
-            f"all {len(train)} objects to train on have the same {aspect} score: there is "
-            "nothing to tell apart; rate objects of other quality as well"
-        )
-
-
+@dataclass(eq=False)
 class _TrainingRun:
     """One training between two steps."""
 
-    def __init__(
-        self,
-        config: OlipConfig,
-        options: TrainingOptions,
-        features: Features,
-        targets: torch.Tensor,
-        parts: tuple[tuple[int, ...], tuple[int, ...]],
-        file: Path | None,
-    ) -> None:
-        self.config, self.options = config, options
-        self.features, self.targets, self.parts = features, targets, parts
-        self.train = torch.tensor(parts[0], dtype=torch.long)
+    config: OlipConfig
+    options: TrainingOptions
+    features: Features
+    targets: torch.Tensor
+    parts: tuple[tuple[int, ...], tuple[int, ...]]
+    """Rows to train on and to validate with."""
+    file: Path | None
+
+    def __post_init__(self) -> None:
+        """Begin with random weights."""
+        options = self.options
+        self.train = torch.tensor(self.parts[0], dtype=torch.long)
         self.batches = -(-len(self.train) // options.batch)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(options.seed)
-            self.model = Olip(config)
+            self.model = Olip(self.config)
             self.random = torch.get_rng_state()
         optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=options.rate, weight_decay=options.decay
         )
+        data = hashlib.sha256(self.features.digest.encode())
+        data.update(self.targets.numpy().tobytes())
+        data.update(repr(self.parts).encode())
         self.training = ResumableTraining(
             self.model,
             optimizer,
-            self._identity(),
-            file=file,
+            {
+                "architecture": self.config.model_dump(mode="json"),
+                "options": options.model_dump(mode="json"),
+                "data": data.hexdigest(),
+            },
+            file=self.file,
             wrong=RealismError,
             schedule=torch.optim.lr_scheduler.CosineAnnealingLR(
                 optimizer, options.epochs * self.batches
@@ -226,10 +223,6 @@ class _TrainingRun:
         self.at += len(some)
         if self.at < len(self.train):
             return False
-        self._close_epoch()
-        return True
-
-    def _close_epoch(self) -> None:
         said = predict(self.model, self.features, self.parts[1])
         wanted = self.targets[list(self.parts[1])]
         epoch = Epoch(
@@ -242,6 +235,7 @@ class _TrainingRun:
         if epoch.validation < best:
             self.best, self.best_epoch = _copied(self.model.state_dict()), epoch.number
         self.order, self.at, self.sum = self._order(), 0, 0.0
+        return True
 
     def _order(self) -> torch.Tensor:
         """Of the running epoch; hangs on seed and epoch alone."""
@@ -257,17 +251,6 @@ class _TrainingRun:
             self.best_epoch,
             self.finished,
         )
-
-    def _identity(self) -> dict[str, Any]:
-        """Return the identity that a checkpoint must match."""
-        data = hashlib.sha256(self.features.digest.encode())
-        data.update(self.targets.numpy().tobytes())
-        data.update(repr(self.parts).encode())
-        return {
-            "architecture": self.config.model_dump(mode="json"),
-            "options": self.options.model_dump(mode="json"),
-            "data": data.hexdigest(),
-        }
 
     def save(self) -> None:
         """Write the checkpoint in one piece; within the run's random numbers."""

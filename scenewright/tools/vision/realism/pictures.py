@@ -23,6 +23,7 @@ from scenewright.core.ports.vision import (
     RealismError,
     RealismScorer,
 )
+from scenewright.tools.vision.detection.boxes import area_of
 from scenewright.tools.vision.detection.labels import normalized_label
 
 LEAST_SHARE = 0.01
@@ -56,8 +57,7 @@ def scored_objects(
 
 def box_area(item: Detection) -> float:
     """Return the square pixels of the object's box."""
-    left, top, right, bottom = item.box
-    return max(0.0, right - left) * max(0.0, bottom - top)
+    return area_of(item.box)
 
 
 def image_realism(

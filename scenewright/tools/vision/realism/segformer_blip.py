@@ -14,12 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
-from transformers import (
-    BlipConfig,
-    BlipModel,
-    SegformerConfig,
-    SegformerModel,
-)
+from transformers import BlipConfig, BlipModel, SegformerConfig, SegformerModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 ARCHITECTURE = "SegformerBlip"

@@ -41,11 +41,7 @@ class TrainedOn(BaseModel):
         found: dict[Part, set[str]] = {part: set() for part in PARTS}
         for digest, part in parts:
             found[part].add(digest)
-        return cls(
-            train=tuple(sorted(found["train"])),
-            validation=tuple(sorted(found["validation"])),
-            test=tuple(sorted(found["test"])),
-        )
+        return cls(**{part: tuple(sorted(found[part])) for part in PARTS})
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
@@ -64,9 +60,7 @@ class TrainedOn(BaseModel):
 
     @cached_property
     def _parts(self) -> Mapping[str, Part]:
-        found: dict[str, Part] = dict.fromkeys(self.train, "train")
-        found |= dict.fromkeys(self.validation, "validation")
-        return found | dict.fromkeys(self.test, "test")
+        return {digest: part for part in PARTS for digest in getattr(self, part)}
 
 
 @runtime_checkable

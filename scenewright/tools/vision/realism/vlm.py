@@ -22,13 +22,7 @@ from scenewright.agents.chat.language_replies import as_data, ask_for, digest_of
 from scenewright.agents.judges.pictures import ImagePreparation
 from scenewright.core.error_text import error_text
 from scenewright.core.images import load_image
-from scenewright.core.ports.vision import (
-    HIGHEST,
-    LOWEST,
-    Detection,
-    ObjectRealism,
-    RealismError,
-)
+from scenewright.core.ports.vision import HIGHEST, LOWEST, Detection, ObjectRealism, RealismError
 from scenewright.prompts import Prompt, load_prompt
 from scenewright.providers.usage import metered
 from scenewright.tools.vision.concurrency import map_bounded

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.judges.decisions.asking import (
+from scenewright.agents.judges.decisions.questions import (
     copies,
     kind_of,
     levels,

@@ -9,10 +9,14 @@ from typing import Any
 import httpx2
 import pytest
 
-from scenewright.agents.judges.decisions.asking import Question
 from scenewright.agents.judges.decisions.judge import SystemOneDecisions, decision_judge
 from scenewright.agents.judges.decisions.models import caps_of, host_of
-from scenewright.agents.judges.decisions.reading import MISSING, REFUSED, DecisionReading
+from scenewright.agents.judges.decisions.questions import (
+    MISSING,
+    REFUSED,
+    DecisionReading,
+    Question,
+)
 from scenewright.agents.judges.pictures import PreparedImage
 from scenewright.config.accounts import DECISION_HOSTS
 from scenewright.core.ports.judge import JudgeError

@@ -11,9 +11,9 @@ import torch
 from transformers import pipeline
 
 from scenewright.agents.judges import loading
-from scenewright.agents.judges.decisions.asking import sheet_of
 from scenewright.agents.judges.decisions.judge import put
 from scenewright.agents.judges.decisions.local import DecisionModel, LocalDecisionJudge
+from scenewright.agents.judges.decisions.questions import sheet_of
 from scenewright.agents.judges.local import LocalJudge
 from scenewright.agents.panel.panel import Panel
 from scenewright.config.profiles import LocalJudgeSpec

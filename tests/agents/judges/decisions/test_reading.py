@@ -9,18 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.agents.judges.decisions.asking import DecisionSheet, Question, sheet_of
-from scenewright.agents.judges.decisions.reading import (
+from scenewright.agents.judges.decisions.questions import (
     MISSING,
     REFUSED,
     Decided,
     DecisionReading,
+    DecisionSheet,
     JsonObject,
+    Question,
     decide,
     parse_json,
     parts_of,
     read_listed,
     read_named,
+    sheet_of,
 )
 from scenewright.core.questions import facts_of, realism_facts_of
 from scenewright.providers.clients.base import MalformedReply

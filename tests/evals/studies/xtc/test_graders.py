@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage
 from numpy.typing import NDArray
 
-from scenewright.agents.chat.accounts import account_chat
+from scenewright.agents.chat.model import account_chat
 from scenewright.evals.metrics.graph_matching.text_similarity import (
     LexicalSimilarity,
     MatchingError,

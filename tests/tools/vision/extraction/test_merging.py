@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenewright.core.ports.vision import Detection, ExtractionError
+from scenewright.tools.vision.detection.boxes import pad_box
 from scenewright.tools.vision.extraction.building import MergeRule, groups_of, merge_detections
-from scenewright.tools.vision.extraction.pairs import pad_box
 
 _SIDE = st.integers(0, 30)
 DETECTIONS = st.lists(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from scenewright.core.ports.vision import Detection, ReadAttribute, Thing
 from scenewright.core.vocabulary import DIRECTIONS
+from scenewright.tools.vision.detection.boxes import center_of
 from scenewright.tools.vision.extraction.pairs import (
-    PlacedObject,
     by_rivals,
     clear_directions,
     contact_options,
@@ -25,9 +26,9 @@ BOXES = st.builds(
 )
 
 
-def thing(id_: str, box: tuple[float, float, float, float], color: str = "") -> PlacedObject:
-    known = (("color", color),) if color else ()
-    return PlacedObject(id_, id_.partition(".")[0], box, known)
+def thing(id_: str, box: tuple[float, float, float, float], color: str = "") -> Thing:
+    known = (ReadAttribute("color", color),) if color else ()
+    return Thing(id_, Detection(id_.partition(".")[0], box), attributes=known)
 
 
 @given(BOXES, BOXES)
@@ -35,7 +36,8 @@ def test_the_clear_direction_is_the_larger_difference_of_the_middles(
     first: tuple[float, float, float, float], second: tuple[float, float, float, float]
 ) -> None:
     a, b = thing("a.1", first), thing("b.1", second)
-    dx, dy = b.center[0] - a.center[0], b.center[1] - a.center[1]
+    (x, y), (to_x, to_y) = center_of(first), center_of(second)
+    dx, dy = to_x - x, to_y - y
     assume(abs(dx) != abs(dy))
     if abs(dx) > abs(dy):
         right = "left of" if dx > 0 else "right of"
@@ -85,5 +87,5 @@ def test_the_nearest_pairs_come_first_and_rivals_are_named() -> None:
     pairs = nearest_pairs([dog, far, near, rival])
     assert pairs[0] == (dog, near)
     assert nearest_pairs([dog, far, near], most=1) == [(dog, near)]
-    groups = by_rivals(["one", "two"], [(dog, near), (near, far)], [dog, near, far, rival])
-    assert groups == {frozenset({"dog.2"}): ["one"], frozenset(): ["two"]}
+    groups = by_rivals([(dog, near), (near, far)], [dog, near, far, rival])
+    assert groups == {frozenset({"dog.2"}): [0], frozenset(): [1]}

@@ -14,7 +14,7 @@ from transformers import AutoImageProcessor, AutoModel, AutoTokenizer
 
 from benchmarks._metrics_models import TEXT_ROOM, save_clip, save_dinov2
 from scenewright.core.ports.vision import Detection, RealismError, RealismScorer
-from scenewright.tools.vision.realism.alignment import AlignmentScorer, ClipEncoder, ClipScorer
+from scenewright.tools.vision.realism.alignment import AlignmentScorer, ClipEncoder
 from scenewright.tools.vision.realism.object_views import object_crop
 
 IMAGE = Image.radial_gradient("L").resize((120, 90)).convert("RGB")
@@ -26,6 +26,7 @@ class TableEncoder:
     """Cosines by the crop's number and the text's."""
 
     name = "table"
+    thread = "alignment"
     fingerprint = "table-1"
 
     def __init__(self, rows: Sequence[Sequence[float]]) -> None:
@@ -112,7 +113,7 @@ async def test_a_clip_is_used_as_the_library_would(clip: Path) -> None:
     await encoder.aclose()
     with pytest.raises(RealismError, match="closed"):
         await encoder.likeness([IMAGE], texts)
-    scorer = ClipScorer(clip, device="cpu", bounds=(-1, 1))
+    scorer = AlignmentScorer(ClipEncoder(clip, device="cpu"), (-1, 1))
     (score,) = await scorer.score(IMAGE, [DOG])
     assert score.shape == pytest.approx(3 + 2 * float(wanted[0]), abs=1e-4)
     await scorer.aclose()
@@ -120,19 +121,19 @@ async def test_a_clip_is_used_as_the_library_would(clip: Path) -> None:
 
 def test_fingerprints_follow_weights_and_bounds(clip: Path, tmp_path: Path) -> None:
     prints = {
-        ClipScorer(clip).fingerprint,
-        ClipScorer(clip, bounds=(0, 1)).fingerprint,
-        ClipScorer(save_clip(tmp_path, seed=9)).fingerprint,
+        AlignmentScorer(ClipEncoder(clip)).fingerprint,
+        AlignmentScorer(ClipEncoder(clip), (0, 1)).fingerprint,
+        AlignmentScorer(ClipEncoder(save_clip(tmp_path, seed=9))).fingerprint,
     }
     assert len(prints) == 3
 
 
 async def test_a_model_that_cannot_compare_is_told(tmp_path: Path) -> None:
     with pytest.raises(RealismError, match="scenewright models pull"):
-        ClipScorer("openai/clip-vit-base-patch16")
+        ClipEncoder("openai/clip-vit-base-patch16")
     with pytest.raises(RealismError, match="at least 1"):
-        ClipScorer(tmp_path, batch=0)
-    eyes = ClipScorer(save_dinov2(tmp_path), device="cpu")
+        ClipEncoder(tmp_path, batch=0)
+    eyes = AlignmentScorer(ClipEncoder(save_dinov2(tmp_path), device="cpu"))
     for _ in range(2):
         with pytest.raises(RealismError, match="compares no pictures with texts"):
             await eyes.score(IMAGE, [DOG])

@@ -43,8 +43,15 @@ def scores(found: ObjectRealism) -> list[float]:
     return [score for score in told if score is not None]
 
 
+def scorer_of(
+    folder: Path, *, name: str | None = None, encoder: BlipEncoder | None = None
+) -> OlipScorer:
+    saved = saved_olip(folder)
+    return OlipScorer(saved, encoder or BlipEncoder(saved.encoder), name or str(folder))
+
+
 async def test_scores_are_the_heads_of_the_encoders_features(folder: Path) -> None:
-    scorer = OlipScorer(folder / "a")
+    scorer = scorer_of(folder / "a")
     assert isinstance(scorer, RealismScorer)
     assert isinstance(scorer, InstanceReader)
     found = await scorer.score(picture(), [DOG, CAR])
@@ -59,13 +66,13 @@ async def test_scores_are_the_heads_of_the_encoders_features(folder: Path) -> No
     assert all(1 <= score <= 5 for one in found for score in scores(one))
     assert all(one.seconds > 0 for one in found)
     await encoder.aclose()
-    await scorer.aclose()
+    await scorer.encoder.aclose()
     with pytest.raises(RealismError, match="closed"):
         await scorer.score(picture(), [DOG])
 
 
 async def test_an_object_scores_the_same_in_any_company(folder: Path) -> None:
-    scorer = OlipScorer(folder / "a")
+    scorer = scorer_of(folder / "a")
     (alone,) = await scorer.score(picture(), [CAR])
     both = await scorer.score(picture(), [DOG, CAR])
     assert scores(both[1]) == pytest.approx(scores(alone), abs=1e-4)
@@ -76,14 +83,14 @@ async def test_an_object_scores_the_same_in_any_company(folder: Path) -> None:
 
 async def test_a_box_outside_of_the_picture_costs_itself_only(folder: Path) -> None:
     outside = Detection("dog", (200.0, 10.0, 220.0, 30.0))
-    found = await OlipScorer(folder / "a").score(picture(), [outside, DOG])
+    found = await scorer_of(folder / "a").score(picture(), [outside, DOG])
     assert found[0].average is None
     assert "is not inside a picture of 128×128" in found[0].reason
     assert found[1].average is not None
 
 
 async def test_likeness_is_the_encoders_by_phrase_and_object(folder: Path) -> None:
-    scorer = OlipScorer(folder / "a")
+    scorer = scorer_of(folder / "a")
     found = await scorer.likeness(picture(), [DOG, CAR], ["red dog", "blue car", "tree"])
     assert found.shape == (3, 2)
     crops = [object_crop(picture(), item.box) for item in (DOG, CAR)]
@@ -93,18 +100,18 @@ async def test_likeness_is_the_encoders_by_phrase_and_object(folder: Path) -> No
 
 
 async def test_fingerprints_tell_heads_and_encoder_apart(folder: Path, tmp_path: Path) -> None:
-    a, b = OlipScorer(folder / "a"), OlipScorer(folder / "b", name="miniature/b")
-    assert a.fingerprint == OlipScorer(folder / "a", name="other").fingerprint
+    a, b = scorer_of(folder / "a"), scorer_of(folder / "b", name="miniature/b")
+    assert a.fingerprint == scorer_of(folder / "a", name="other").fingerprint
     assert a.fingerprint != b.fingerprint
     assert (a.id, b.id) == (f"olip:{folder / 'a'}", "olip:miniature/b")
     save_blip(tmp_path / "blip", seed=2)
     save_heads(tmp_path / "a", tmp_path / "blip", seed=0)
-    assert OlipScorer(tmp_path / "a").fingerprint != a.fingerprint
+    assert scorer_of(tmp_path / "a").fingerprint != a.fingerprint
 
 
 async def test_a_shared_encoder_stays_its_owners(folder: Path) -> None:
     encoder = BlipEncoder(folder / "blip")
-    scorer = OlipScorer(saved_olip(folder / "a"), encoder=encoder)
+    scorer = scorer_of(folder / "a", encoder=encoder)
     await scorer.load()
     await scorer.aclose()
     assert (await encoder.likeness([picture()], ["dog"])).shape == (1, 1)
@@ -113,9 +120,9 @@ async def test_a_shared_encoder_stays_its_owners(folder: Path) -> None:
 
 def test_what_cannot_be_used_is_told(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(RealismError, match="nowhere"):
-        OlipScorer(tmp_path / "nowhere")
+        scorer_of(tmp_path / "nowhere")
     with pytest.raises(RealismError):
-        OlipScorer(folder / "blip")
+        scorer_of(folder / "blip")
     save_blip(tmp_path / "blip", seed=3)
     with pytest.raises(RealismError, match="another encoder"):
-        OlipScorer(folder / "a", encoder=BlipEncoder(tmp_path / "blip"))
+        scorer_of(folder / "a", encoder=BlipEncoder(tmp_path / "blip"))

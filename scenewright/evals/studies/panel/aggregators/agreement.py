@@ -12,7 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scenewright.agents.panel.aggregation import Array, checked_probabilities
+from scenewright.agents.panel.aggregation import (
+    Array,
+    checked_probabilities,
+    mid_ranks,
+    pooled,
+    vote_log_odds,
+)
 from scenewright.agents.panel.agreement import (
     Agreement,
     centre_by_group,
@@ -21,7 +27,6 @@ from scenewright.agents.panel.agreement import (
     one_factor,
     root_mean_square,
 )
-from scenewright.agents.panel.pooling import mid_ranks, pooled, vote_log_odds
 from scenewright.evals.studies.panel.aggregators.base import Aggregator
 from scenewright.evals.studies.panel.table import AnswerTable
 

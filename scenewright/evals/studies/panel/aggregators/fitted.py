@@ -32,14 +32,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import nnls
 
-from scenewright.agents.panel.aggregation import Array, expit, mean_probability
-from scenewright.agents.panel.stacking import (
-    PanelStack,
-    fit_stack,
-    log_odds,
-    prior_log_odds,
-    ridge_logistic,
-)
+from scenewright.agents.panel.aggregation import Array, expit, log_odds, mean_probability
+from scenewright.agents.panel.stacking import PanelStack, fit_stack, prior_log_odds, ridge_logistic
 from scenewright.evals.studies.panel.aggregators.base import (
     CLOSEST,
     Aggregator,

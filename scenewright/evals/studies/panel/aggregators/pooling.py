@@ -25,13 +25,13 @@ from scenewright.agents.panel.aggregation import (
     Array,
     dawid_skene,
     expit,
+    log_odds,
     majority_share,
     mean_probability,
 )
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import Calibration, CalibrationError
-from scenewright.agents.panel.stacking import log_odds
 from scenewright.core.facts import FactKind
 from scenewright.evals.studies.panel.aggregators.base import (
     CLOSEST,

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scenewright.agents.panel.aggregation import Array
+from scenewright.agents.panel.aggregation import Array, pooled
 from scenewright.agents.panel.agreement import fit_agreement
-from scenewright.agents.panel.pooling import pooled
 from scenewright.evals.studies.panel.aggregators.agreement import AGREED
 from scenewright.evals.studies.panel.aggregators.base import (
     Aggregator,

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from scenewright.agents.panel.aggregation import Array, expit
-from scenewright.agents.panel.stacking import log_odds
+from scenewright.agents.panel.aggregation import Array, expit, log_odds
 from scenewright.evals.studies.panel.aggregators.base import folds_of, mean_of_others, questions_of
 from scenewright.evals.studies.panel.aggregators.fitted import Rated, stack_of
 from scenewright.evals.studies.panel.aggregators.pooling import drawn_to_others

@@ -1,4 +1,4 @@
-"""95 % intervals of an image's scores.
+"""Scores of an image: 95 % intervals, and correction for a panel's known errors.
 
 Intervals are a percentile bootstrap in which judges are drawn with replacement for the whole image,
 and facts with replacement within their kind (the pigeonhole bootstrap: Owen, 2007). Verdicts do not
@@ -15,6 +15,13 @@ cascade) keeps the panel's verdict.
 The intervals do not cover judges that were not asked: with J judges their part of the variance is
 too small by (J − 1) / J, and with one judge there is none. Where all verdicts agree the interval is
 a point, which says little where there are few facts. They say nothing about other pictures.
+
+Correction: a panel of sensitivity Se and specificity Sp confirms a share ``q = Se·π + (1 − Sp)·(1 −
+π)`` of facts of which the share π holds; Rogan & Gladen (1978) invert it: ``π = (q + Sp − 1) / (Se
++ Sp − 1)``. Se and Sp are measured on facts that are asked, so only asked facts are corrected; a
+void fact stays void and counts as not satisfied, as in the score itself. The formula is right on
+average, and may leave [0, 1] for the few facts of one picture: scores of one card are clipped, and
+means over many pictures should use the formula (:func:`rogan_gladen`), not clipped cards.
 """
 
 from __future__ import annotations
@@ -24,19 +31,22 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.answer_arrays import answer_arrays
 from scenewright.agents.panel.panel import Panel
+from scenewright.agents.panel.rates import PanelCalibration
 from scenewright.core.facts import (
     FACT_KINDS,
     HALF,
     UNSURE_THRESHOLD,
     Answer,
+    CorrectedScores,
     Fact,
     FactError,
     Interval,
+    ScoreCard,
     ScoreIntervals,
     Verdict,
     showing,
@@ -156,12 +166,27 @@ def _states(
     by_id = {verdict.fact_id: verdict for verdict in verdicts}
     row = {fact.id: at for at, fact in enumerate(facts)}
     parents = [[row[parent] for parent in fact.parents if parent in row] for fact in facts]
-    # Without enough answers the verdict is kept.
-    states = np.tile(np.array([_own(fact, by_id) for fact in facts], np.int8), (len(sets), 1))
+    # The panel's verdicts, for draws without enough answers; whether judges were asked; and the
+    # number of ancestors above each other.
+    own: list[int] = []
+    was_asked: list[bool] = []
+    depths: list[int] = []
+    for fact, rows, verdict in zip(facts, parents, verdicts, strict=True):
+        above = [by_id[parent] for parent in fact.parents if parent in by_id]
+        states_above = {one.state for one in above}
+        # Void though its parents are there: asked, but of an instance that is not in the image.
+        missing = verdict.state == "void" and states_above.isdisjoint(("no", "void"))
+        own.append(_NO if missing else _OWN[verdict.state])
+        # Also what is void since an unsure object is absent.
+        unsure = "no" in states_above and not any(voids(one, fact) for one in above)
+        was_asked.append(verdict.state != "void" or unsure)
+        depths.append(1 + max((depths[at] for at in rows), default=-1))
+    states = np.tile(np.array(own, np.int8), (len(sets), 1))
     likely = np.tile(np.array([verdict.likelihood for verdict in verdicts]), (len(sets), 1))
     learnt = np.zeros((0, len(table)))
-    for rows in _waves(parents):
-        asked = [at for at in rows if _was_asked(facts[at], by_id)]
+    for level in sorted(set(depths)):
+        rows = [at for at, depth in enumerate(depths) if depth == level]
+        asked = [at for at in rows if was_asked[at]]
         if asked:
             arrays = answer_arrays([facts[at] for at in asked], table)
             enough = sets @ (~np.isnan(arrays.values)).T >= panel.quorum
@@ -176,22 +201,7 @@ def _states(
                 if facts[at].shows_objects:
                     absent &= likely[:, parent] <= UNSURE_THRESHOLD
                 states[absent, at] = _NO
-    return _resolve_states(facts, states, likely, parents)
-
-
-def _was_asked(fact: Fact, verdicts: Mapping[str, Verdict]) -> bool:
-    """Return whether judges were asked: also what is void since an unsure object is absent."""
-    if verdicts[fact.id].state != "void":
-        return True
-    above = [verdicts[parent] for parent in fact.parents if parent in verdicts]
-    return any(one.state == "no" for one in above) and not any(voids(v, fact) for v in above)
-
-
-def _resolve_states(
-    facts: Sequence[Fact], states: Codes, likely: Array, parents: Sequence[Sequence[int]]
-) -> Codes:
-    """Return ``states`` with unsure objects decided, as ``resolve_verdicts`` does for a card."""
-    row = {fact.id: at for at, fact in enumerate(facts)}
+    # Decide unsure objects, as ``resolve_verdicts`` does for a card.
     found = np.where(states == _YES, likely, 0.0)
     result = states.copy()
     for at, fact in enumerate(facts):
@@ -209,19 +219,73 @@ def _resolve_states(
     return result
 
 
-def _waves(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return rows by the depth of their ancestors: those without parents first."""
-    depth: list[int] = []
-    for above in parents:
-        depth.append(1 + max((depth[at] for at in above), default=-1))
-    return [[at for at, d in enumerate(depth) if d == level] for level in sorted(set(depth))]
+LEAST_YOUDEN = 0.2
+"""Smallest Se + Sp − 1 for a correction; closer to guessing, the corrected score would be noise."""
 
 
-def _own(fact: Fact, verdicts: Mapping[str, Verdict]) -> int:
-    """Return the panel's verdict of ``fact``, for draws that have none."""
-    state = verdicts[fact.id].state
-    if state != "void":
-        return _OWN[state]
-    above = [verdicts[parent].state for parent in fact.parents if parent in verdicts]
-    # Void though its parents are there: asked, but of an instance that is not in the image.
-    return _UNKNOWN if "no" in above or "void" in above else _NO
+def rogan_gladen(
+    yes: ArrayLike,
+    no: ArrayLike,
+    sensitivity: ArrayLike,
+    specificity: ArrayLike,
+    *,
+    least: float = 0.0,
+) -> Array:
+    """Return how many facts hold if ``yes`` were confirmed and ``no`` denied; not clipped.
+
+    ``(Sp·yes − (1 − Sp)·no) / (Se + Sp − 1)``: shares give shares, counts give counts. All
+    arrays are broadcast together. ``Se + Sp − 1`` is taken as ``least`` where it is below that;
+    infinite or NaN where it is 0.
+    """
+    se, sp = np.asarray(sensitivity, np.float64), np.asarray(specificity, np.float64)
+    holding = sp * np.asarray(yes, np.float64) - (1.0 - sp) * np.asarray(no, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result: Array = holding / np.maximum(se + sp - 1.0, least)
+    return result
+
+
+def corrected_scores(card: ScoreCard, measured: PanelCalibration) -> CorrectedScores:
+    """Return the scores of ``card``, corrected for its panel's errors.
+
+    ``measured`` must be of the same judges and settings (:func:`card_correction` looks it up).
+    A recall is None where the kind has no scored facts or ``Se + Sp − 1`` is below
+    :data:`LEAST_YOUDEN`; SGScore and the share of all facts are None where a kind that they
+    need is.
+    """
+    shares: list[float | None] = []
+    sizes: list[int] = []
+    recalls = (card.objects, card.attributes, card.relations)
+    for kind, recall in zip(FACT_KINDS, recalls, strict=True):
+        rates, size = measured.rates(kind), recall.yes + recall.no + recall.void
+        share = None
+        if size and rates.youden >= LEAST_YOUDEN:
+            held = rogan_gladen(recall.yes, recall.no, rates.sensitivity, rates.specificity)
+            share = float(held) / size
+        shares.append(share)
+        sizes.append(size)
+    objects, attributes, relations = shares
+    score = None
+    if not card.objects.total or not card.relations.total:
+        score = relations if not card.objects.total else objects
+    elif objects is not None and relations is not None:
+        score = card.alpha * objects + (1.0 - card.alpha) * relations
+    every = None
+    asked = [(share, size) for share, size in zip(shares, sizes, strict=True) if size]
+    if asked and all(share is not None for share, _ in asked):
+        every = sum((share or 0.0) * size for share, size in asked) / sum(sizes)
+    scores = (objects, attributes, relations, score, every)
+    return CorrectedScores(
+        **{
+            name: None if value is None else min(1.0, max(0.0, value))
+            for name, value in zip(CorrectedScores.model_fields, scores, strict=True)
+        }
+    )
+
+
+def card_correction(card: ScoreCard, panel: Panel, judges: Sequence[str]) -> CorrectedScores | None:
+    """Return :func:`corrected_scores` by the panel's calibration.
+
+    None if it did not measure ``judges`` (ids) together under these settings.
+    """
+    measured = panel.measured(judges)
+    return None if measured is None else corrected_scores(card, measured)
