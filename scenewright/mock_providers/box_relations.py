@@ -74,7 +74,7 @@ async def relations_of(
         scorer = JudgedRelations(ExtractionPanel([judge]), _WORLD)
         scores = await scorer.score(image, things)
     except (JudgeError, ExtractionError) as error:
-        raise Problem("server", 500, str(error)) from error
+        raise Problem.server(error) from error
     claims = [
         (score, (pair.source, predicate, pair.target))
         for pair in scores
@@ -145,7 +145,7 @@ async def _whole(name: str, picture: Picture) -> SceneGraph:
         image = await asyncio.to_thread(picture.decoded)
         return await JudgedPictureParser([judge], _WORLD).parse(image)
     except (JudgeError, SceneError) as error:
-        raise Problem("server", 500, str(error)) from error
+        raise Problem.server(error) from error
 
 
 def graph_data(scene: SceneGraph) -> dict[str, Any]:

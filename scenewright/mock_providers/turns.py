@@ -148,7 +148,24 @@ class Reading:
         :attr:`~.wire.Turns.as_text`. ``counted``: further fields whose JSON counts as input.
         """
         turns = Turns(tuple(self.messages), tools, tool_as_text)
-        _check_calls(turns)
+        if tools.named is not None and tools.named not in [f["name"] for f in tools.functions]:
+            raise Problem.invalid(
+                f"no tool {tools.named!r} among the tools of the request", "tool_choice"
+            )
+        waiting: set[str] = set()
+        for at, message in enumerate(turns.messages):
+            if isinstance(message, ToolMessage):
+                if message.tool_call_id not in waiting:
+                    raise Problem.invalid(
+                        f"message {at} answers {message.tool_call_id!r}, which nobody called"
+                    )
+                waiting.discard(message.tool_call_id)
+            elif waiting:
+                break
+            if isinstance(message, AIMessage):
+                waiting = {str(call["id"]) for call in message.tool_calls}
+        if waiting:
+            raise Problem.invalid(f"{NO_ANSWER}: missing {', '.join(sorted(waiting))}")
         form: Form = "json" if as_json else "text"
         tool = ""
         if tools.schemas and tools.choice != "none" and not tool_as_text:
@@ -170,29 +187,6 @@ class Reading:
             alternatives=alternatives,
             max_tokens=max_tokens,
         )
-
-
-def _check_calls(turns: Turns) -> None:
-    """Raise ``Problem`` for calls without answers and the reverse, and for a tool not offered."""
-    tools = turns.tools
-    if tools.named is not None and tools.named not in [f["name"] for f in tools.functions]:
-        raise Problem.invalid(
-            f"no tool {tools.named!r} among the tools of the request", "tool_choice"
-        )
-    waiting: set[str] = set()
-    for at, message in enumerate(turns.messages):
-        if isinstance(message, ToolMessage):
-            if message.tool_call_id not in waiting:
-                raise Problem.invalid(
-                    f"message {at} answers {message.tool_call_id!r}, which nobody called"
-                )
-            waiting.discard(message.tool_call_id)
-        elif waiting:
-            break
-        if isinstance(message, AIMessage):
-            waiting = {str(call["id"]) for call in message.tool_calls}
-    if waiting:
-        raise Problem.invalid(f"{NO_ANSWER}: missing {', '.join(sorted(waiting))}")
 
 
 def text_part(reading: Reading, part: Mapping[str, Any], where: str) -> Block:

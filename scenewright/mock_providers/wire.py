@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from scenewright.mock_providers.accounts import Left
-from scenewright.mock_providers.problems import Problem
+from scenewright.agents.judges.pictures import image_tokens
+from scenewright.mock_providers.problems import Left, Problem, language
 from scenewright.mock_providers.refusals import Place
+from scenewright.mock_providers.shapes import shaped
 from scenewright.mock_providers.streams import Event
 from scenewright.providers.clients.base import Tools
 
@@ -156,26 +157,58 @@ class TokenCounts:
     tokens_out: int
     """Output."""
 
+    def values(self) -> dict[str, int]:
+        """Return the figures that replies tell."""
+        return {
+            "tokens_in": self.tokens_in,
+            "text_tokens": self.tokens_in - self.image_tokens,
+            "image_tokens": self.image_tokens,
+            "tokens_out": self.tokens_out,
+            "total": self.tokens_in + self.tokens_out,
+        }
 
-class Format(ABC):
+
+class Format:
     """Base of all routes of one provider."""
 
-    @abstractmethod
+    provider: str
+    """The provider whose shapes and words are used."""
+    place: Place
+    """Place in the table of refusals."""
+    image_rule: str
+    """The provider's published rule of an image's tokens."""
+    low_detail_tokens: int | None = None
+    """Tokens of an image in low detail, whatever its size; none: as of any other."""
+    error_name = ""
+    """Name of the event of an error in the middle of a stream."""
+
+    def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
+        """Tokens of an image of ``size``."""
+        if low_detail and self.low_detail_tokens is not None:
+            return self.low_detail_tokens
+        return image_tokens(self.image_rule, *size)
+
+    def shaped(self, name: str, spent: TokenCounts | None = None, /, **values: Any) -> Any:
+        """Return a shape of the provider with ``values`` and the tokens that were ``spent``."""
+        return shaped(self.provider, name, **(spent.values() if spent else {}), **values)
+
     def problem(self, problem: Problem, id: str) -> dict[str, Any]:
         """Return the body of an error."""
+        return language(self.provider).body(problem, id)
 
     def headers(
         self, id: str, problem: Problem | None = None, limits: Sequence[Left] = ()
     ) -> dict[str, str]:
         """Headers of a response or an error."""
-        return {}
+        return language(self.provider).headers_of(id, problem, limits)
+
+    def error_event(self, problem: Problem, id: str) -> Event:
+        """Return the event of an error in the middle of a stream."""
+        return self.error_name, self.problem(problem, id)
 
 
-class Wire(Format):
+class Wire(Format, ABC):
     """One provider's format of questions about an image and their answers."""
-
-    place: Place
-    """Place in the table of refusals."""
 
     @abstractmethod
     def read(self, body: dict[str, Any], model: str) -> ModelRequest:
@@ -183,10 +216,6 @@ class Wire(Format):
 
         Raises ``Problem`` for what cannot be read.
         """
-
-    @abstractmethod
-    def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
-        """Tokens of an image of ``size`` by the provider's published rule."""
 
     @abstractmethod
     def reply(self, asked: ModelRequest, said: ModelReply, spent: TokenCounts, id: str) -> Any:
@@ -199,10 +228,6 @@ class Wire(Format):
     @abstractmethod
     def events(self, reply: dict[str, Any], body: Mapping[str, Any]) -> tuple[Event, ...]:
         """Return a reply as the events of a stream."""
-
-    def error_event(self, problem: Problem, id: str) -> Event:
-        """Return the event of an error in the middle of a stream."""
-        return "", self.problem(problem, id)
 
 
 def text_of(content: Any) -> str:

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from scenewright.core.validation import cut_short
-from scenewright.providers.error_texts import ERROR_TEXTS
 
+ERROR_TEXTS: dict[str, Any] = tomllib.loads(
+    Path(__file__).with_name("error_texts.toml").read_text(encoding="utf-8")
+)
+"""Texts of servers' errors: the status that they mean, and what to do about them."""
 _SHOWN = 300
 _UNNAMED = "unnamed"
 """Category of a filter that names none."""

@@ -22,6 +22,7 @@ from typing import Any
 
 from scenewright.config.accounts import DECISION_KIND, AccountSpec
 from scenewright.config.settings import user_cache
+from scenewright.core.sqlite_file import open_sqlite
 from scenewright.core.validation import FrozenModel
 from scenewright.providers.model_facts import best_key, model_facts, undated
 
@@ -181,8 +182,7 @@ class KnownServer:
             return []
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self._path, timeout=_BUSY_SECONDS)) as db, db:
-                db.execute(_SCHEMA)
+            with closing(open_sqlite(self._path, _SCHEMA, timeout=_BUSY_SECONDS, wal=False)) as db:
                 return db.execute(statement, values).fetchall()
         except (sqlite3.Error, OSError) as error:
             _LOG.debug("%s cannot be used: %s", self._path, error)

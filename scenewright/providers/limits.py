@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import pydantic.dataclasses
 from asyncio_throttle.throttler import Throttler
@@ -170,18 +170,11 @@ class Slots:
         self._successes = 0
 
 
-class RequestRate:
-    """Throttler of a plan; polls, so it serves one waiter at a time."""
-
-    def __init__(self, plan: RatePlan) -> None:
-        """``plan``: see :meth:`Limits.rate_plan`."""
-        # The delay of a poll is lost once in a period.
-        interval = min(0.01, max(0.001, plan.period / 500))
-        self._throttler = Throttler(plan.count, plan.period, retry_interval=interval)
-
-    async def take(self) -> None:
-        """Wait until a request may be sent; a cancelled wait counts none."""
-        await self._throttler.acquire()  # type: ignore[no-untyped-call]
+def throttler(plan: RatePlan) -> Throttler:
+    """Return a throttler of ``plan``; it polls, so it serves one waiter at a time."""
+    # The delay of a poll is lost once in a period.
+    interval = min(0.01, max(0.001, plan.period / 500))
+    return Throttler(plan.count, plan.period, retry_interval=interval)
 
 
 class TokenBudget:
@@ -316,34 +309,6 @@ class Ticket:
     """Whether it tests a server that failed."""
 
 
-class RateLimiter(Protocol):
-    """Gate that every attempt of an account passes; :class:`AccountLimits` is one."""
-
-    def paused(self) -> float:
-        """Return the seconds until requests may be sent again; 0 if they may now."""
-        ...
-
-    async def enter(self, tokens: int, *, ahead: bool, max_wait: float) -> Ticket:
-        """Wait until a request may be sent; see :meth:`AccountLimits.enter`."""
-        ...
-
-    def leave(self, ticket: Ticket) -> None:
-        """End the request of ``ticket``, whatever its result."""
-        ...
-
-    def answered(self, ticket: Ticket, tokens: int) -> None:
-        """Record that the request was answered and used ``tokens``; 0 if unknown."""
-        ...
-
-    def refused(self, ticket: Ticket, retry_after: float | None) -> None:
-        """Record that the provider's limit refused the request."""
-        ...
-
-    def failed(self, ticket: Ticket, reason: str) -> None:
-        """Record that the server was not reached, or failed; ``reason`` is without secrets."""
-        ...
-
-
 class AccountGate(ABC):
     """Gate of an account: the line, the day's quota and the circuit breaker of this process."""
 
@@ -405,6 +370,10 @@ class AccountGate(ABC):
         """Record that the server was not reached, or failed; ``reason`` is without secrets."""
         self._circuit.failed(reason)
 
+    async def aclose(self) -> None:
+        """Give back what the gate holds besides its requests."""
+        return
+
     @abstractmethod
     async def _granted(self, tokens: int, max_wait: float) -> int:
         """Wait, at the head of the line, until a request may be sent; return the refusals so far.
@@ -432,7 +401,7 @@ class AccountLimits(AccountGate):
         """``backoff``: pause after a refusal that names none."""
         super().__init__(limits, backoff)
         self.slots = Slots(limits.concurrent)
-        self._rate = None if self._plan is None else RequestRate(self._plan)
+        self._rate = None if self._plan is None else throttler(self._plan)
         self._refusals = 0
         self._in_a_row = 0
 
@@ -443,16 +412,20 @@ class AccountLimits(AccountGate):
                 undo.callback(self._tokens.correct, -tokens)
             await self.slots.take()
             undo.callback(self.slots.leave)
-            await self._until_resumed(max_wait)
-            if self._rate is not None:
+            while True:
+                while (left := self.paused()) > 0:
+                    if left > max_wait:
+                        raise AccountPaused(left)
+                    await asyncio.sleep(left)
+                if self._rate is None:
+                    break
                 # Thousands of calls may begin in one turn of the event loop. A request counts
                 # from here, so it must not wait for all of their beginnings before it is sent.
                 await asyncio.sleep(0)
-                await self._rate.take()
-                while self.paused():
-                    # Paused meanwhile: what was granted before a pause is not used after it.
-                    await self._until_resumed(max_wait)
-                    await self._rate.take()
+                await self._rate.acquire()  # type: ignore[no-untyped-call]
+                # Paused meanwhile: what was granted before a pause is not used after it.
+                if not self.paused():
+                    break
             undo.pop_all()
         return self._refusals
 
@@ -475,14 +448,8 @@ class AccountLimits(AccountGate):
             seconds = max(seconds, self._backoff.seconds(self._in_a_row))
         self._resumes = max(self._resumes, asyncio.get_running_loop().time() + seconds)
 
-    async def _until_resumed(self, max_wait: float) -> None:
-        while (left := self.paused()) > 0:
-            if left > max_wait:
-                raise AccountPaused(left)
-            await asyncio.sleep(left)
 
-
-MakeGate = Callable[[str, Limits, Backoff], RateLimiter]
+MakeGate = Callable[[str, Limits, Backoff], AccountGate]
 _shared: list[MakeGate] = []
 
 
@@ -494,6 +461,6 @@ def share_gates(make: MakeGate | None) -> None:
     _shared[:] = [] if make is None else [make]
 
 
-def gate_of(account: str, limits: Limits, backoff: Backoff) -> RateLimiter:
+def gate_of(account: str, limits: Limits, backoff: Backoff) -> AccountGate:
     """Return the gate of ``account``: of this process, unless processes share theirs."""
     return _shared[0](account, limits, backoff) if _shared else AccountLimits(limits, backoff)

@@ -136,23 +136,21 @@ def model_facts() -> ModelFacts:
     It is read once in a process. A copy that cannot be used is left aside with a warning.
     """
     if not _in_use:
-        _in_use.append(_newer(shipped_facts()))
+        own = shipped_facts()
+        copy = own
+        try:
+            place = user_file()
+            copy = read_facts(place.read_text("utf-8"), str(place))
+        except (FileNotFoundError, NotADirectoryError, RuntimeError):
+            pass
+        except (OSError, UnicodeDecodeError, ModelTableError) as error:
+            _LOG.warning(
+                "%s; the package's own table is used: run `scenewright models update`, or delete "
+                "it",
+                error,
+            )
+        _in_use.append(copy if copy.as_of > own.as_of else own)
     return _in_use[-1]
-
-
-def _newer(own: ModelFacts) -> ModelFacts:
-    try:
-        place = user_file()
-        copy = read_facts(place.read_text("utf-8"), str(place))
-    except (FileNotFoundError, NotADirectoryError, RuntimeError):
-        return own
-    except (OSError, UnicodeDecodeError, ModelTableError) as error:
-        _LOG.warning(
-            "%s; the package's own table is used: run `scenewright models update`, or delete it",
-            error,
-        )
-        return own
-    return copy if copy.as_of > own.as_of else own
 
 
 @contextmanager

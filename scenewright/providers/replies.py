@@ -17,8 +17,7 @@ from urllib.parse import urlsplit
 from jsonschema import Draft202012Validator
 
 from scenewright.core.validation import cut_short
-from scenewright.providers.error_bodies import decoded, error_message
-from scenewright.providers.error_texts import ERROR_TEXTS
+from scenewright.providers.error_bodies import ERROR_TEXTS, decoded, error_message
 
 _TITLE = 80
 _PAGE_BYTES = 65_536

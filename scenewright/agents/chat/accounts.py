@@ -10,7 +10,7 @@ from scenewright.config.accounts import missing_key
 from scenewright.config.profiles import Role, SettingsError, output_limit
 from scenewright.core.ports.judge import JudgeError
 from scenewright.providers.caller import Caller
-from scenewright.providers.clients.factory import make_client
+from scenewright.providers.clients.client import make_client
 
 
 def account_chat(

@@ -44,8 +44,7 @@ from scenewright.providers.clients.base import (
     OutputSchema,
     Picture,
 )
-from scenewright.providers.clients.client import ModelClient, attempts
-from scenewright.providers.clients.factory import make_client
+from scenewright.providers.clients.client import ModelClient, attempts, make_client
 from scenewright.providers.usage import ExpectedUsage, Usage
 
 FIRST, SECOND, NEITHER = "the first image", "the second image", "neither is better"

@@ -28,8 +28,7 @@ from scenewright.core.ports.backend import (
     GenerationStep,
 )
 from scenewright.providers.caller import Caller
-from scenewright.providers.clients.client import ModelClient
-from scenewright.providers.clients.factory import make_client
+from scenewright.providers.clients.client import ModelClient, make_client
 from scenewright.providers.retry import (
     CallError,
     PermanentError,

@@ -19,7 +19,7 @@ from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers.caller import Caller
 from scenewright.providers.clients.base import RequestError, Tools
 from scenewright.providers.clients.negotiation import Negotiation
-from scenewright.providers.clients.tools_as_text import (
+from scenewright.providers.clients.openai_format import (
     call_schema,
     parse_tool_call,
     tools_as_text,

@@ -15,8 +15,7 @@ import pytest
 from scenewright.providers import known_models
 from scenewright.providers.caller import Caller
 from scenewright.providers.clients.base import ClientSettings, Completion, CompletionRequest
-from scenewright.providers.clients.client import attempts
-from scenewright.providers.clients.factory import make_client
+from scenewright.providers.clients.client import attempts, make_client
 from scenewright.providers.known_models import KnownServer
 from scenewright.providers.retry import Backoff, CallError
 from tests.providers.clients.asking import SHEET, asked
