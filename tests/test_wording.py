@@ -133,7 +133,6 @@ LEFT = frozenset(
         "service/core/observing/observers.py:heard",
         "service/core/store.py:told",
         "service/mcp/replies.py:told",
-        "tools/backends/prompts.py:weighed",
         "tools/director.py:Look",
         "tools/vision/extraction/building.py:told",
         "tools/vision/extraction/judged_parser.py:SURE",

@@ -182,6 +182,18 @@ class LoopRecord:
         return [event for event in self.events if getattr(event, "round", -1) < round]
 
     @property
+    def untouched(self) -> bool:
+        """Whether the run was begun, and nothing was drawn, judged or paid for it yet."""
+        return all(
+            isinstance(event, RunStarted | Resumed | Warned)
+            or (
+                isinstance(event, Composed)
+                and not (event.usd or event.tokens_in or event.tokens_out)
+            )
+            for event in self.events
+        )
+
+    @property
     def paused(self) -> bool:
         """Whether nothing has happened since the run began to wait for a person."""
         last = (event for event in reversed(self.events) if not isinstance(event, Resumed))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, TypeVar
 
 from scenewright.core.error_text import error_text, scrubbed
-from scenewright.providers.limits import AccountGate, AccountLimits, Limits, MakeGate, gate_of
+from scenewright.providers.limits import AccountLimits, Limits, MakeGate, RateLimiter, gate_of
 from scenewright.providers.retry import (
     LONG_SECONDS,
     AccountPaused,
@@ -109,7 +109,7 @@ class Caller:
         prices: PriceTable | None = None,
         priced: bool = True,
         backoff: Backoff = Backoff(),  # noqa: B008 - a constant
-        gate: AccountGate | None = None,
+        gate: RateLimiter | None = None,
     ) -> None:
         """``account``: its name in the log, not its key.
 
@@ -127,7 +127,7 @@ class Caller:
             )
         self.account = account
         self._bounds = limits
-        self.limits = gate_of(account, limits, backoff) if gate is None else gate
+        self.limits: RateLimiter = gate_of(account, limits, backoff) if gate is None else gate
         self._timeout = timeout
         self._attempts = attempts
         self._max_wait = max_wait
@@ -222,7 +222,9 @@ class Caller:
         while self._open:
             self._all_over.clear()
             await self._all_over.wait()
-        await self.limits.aclose()
+        close = getattr(self.limits, "close", None)
+        if close is not None:
+            await asyncio.to_thread(close)
 
     async def _retry_until_closed(self, call: _CallState[T]) -> CallResult[T]:
         if self._closed:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import pydantic.dataclasses
 from asyncio_throttle.throttler import Throttler
@@ -309,6 +309,34 @@ class Ticket:
     """Whether it tests a server that failed."""
 
 
+class RateLimiter(Protocol):
+    """Gate that every attempt of an account passes; :class:`AccountLimits` is one."""
+
+    def paused(self) -> float:
+        """Return the seconds until requests may be sent again; 0 if they may now."""
+        ...
+
+    async def enter(self, tokens: int, *, ahead: bool, max_wait: float) -> Ticket:
+        """Wait until a request may be sent; see :meth:`AccountLimits.enter`."""
+        ...
+
+    def leave(self, ticket: Ticket) -> None:
+        """End the request of ``ticket``, whatever its result."""
+        ...
+
+    def answered(self, ticket: Ticket, tokens: int) -> None:
+        """Record that the request was answered and used ``tokens``; 0 if unknown."""
+        ...
+
+    def refused(self, ticket: Ticket, retry_after: float | None) -> None:
+        """Record that the provider's limit refused the request."""
+        ...
+
+    def failed(self, ticket: Ticket, reason: str) -> None:
+        """Record that the server was not reached, or failed; ``reason`` is without secrets."""
+        ...
+
+
 class AccountGate(ABC):
     """Gate of an account: the line, the day's quota and the circuit breaker of this process."""
 
@@ -369,10 +397,6 @@ class AccountGate(ABC):
     def failed(self, ticket: Ticket, reason: str) -> None:
         """Record that the server was not reached, or failed; ``reason`` is without secrets."""
         self._circuit.failed(reason)
-
-    async def aclose(self) -> None:
-        """Give back what the gate holds besides its requests."""
-        return
 
     @abstractmethod
     async def _granted(self, tokens: int, max_wait: float) -> int:
@@ -449,7 +473,7 @@ class AccountLimits(AccountGate):
         self._resumes = max(self._resumes, asyncio.get_running_loop().time() + seconds)
 
 
-MakeGate = Callable[[str, Limits, Backoff], AccountGate]
+MakeGate = Callable[[str, Limits, Backoff], RateLimiter]
 _shared: list[MakeGate] = []
 
 
@@ -461,6 +485,6 @@ def share_gates(make: MakeGate | None) -> None:
     _shared[:] = [] if make is None else [make]
 
 
-def gate_of(account: str, limits: Limits, backoff: Backoff) -> AccountGate:
+def gate_of(account: str, limits: Limits, backoff: Backoff) -> RateLimiter:
     """Return the gate of ``account``: of this process, unless processes share theirs."""
     return _shared[0](account, limits, backoff) if _shared else AccountLimits(limits, backoff)

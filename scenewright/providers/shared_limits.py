@@ -111,10 +111,6 @@ class SharedLimits(AccountGate):
             self._worker.give_back()
             self._worker = None
 
-    async def aclose(self) -> None:
-        """Give the connection back."""
-        await asyncio.to_thread(self.close)
-
     async def _granted(self, tokens: int, max_wait: float) -> int:
         mark: float | None = None
         naps = _SLOT_NAPS[0]

@@ -41,10 +41,10 @@ from scenewright.graphs.events import Edit, SentenceReading
 from scenewright.graphs.initial_image import InitialImage, load_initial_image
 from scenewright.graphs.state import never
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
-from scenewright.runs.coverage import check_coverage, coverage_of
+from scenewright.runs.coverage import Coverage, check_coverage, coverage_of
 from scenewright.runs.folder import CHECKPOINTS, RunError, RunFolder, choose_folder
 from scenewright.runs.known_words import drawn_as_known
-from scenewright.runs.model_factory.profiles import JUDGE_GROUPS, chat_name
+from scenewright.runs.model_factory.profiles import JUDGE_GROUPS, RunModels, chat_name
 from scenewright.runs.options import (
     MODELS,
     ControlArguments,
@@ -142,6 +142,27 @@ class RunPlan:
         """Fields of the profile whose models others stand in for."""
         return {name for name, given in self.overrides.items() if given is not None}
 
+    def coverage(self, scene: SceneGraph, models: RunModels | None = None) -> Coverage:
+        """Return the coverage of ``scene`` by the models of the profile and what replaces them.
+
+        ``models``: those that were built in their place; a served model names its words only then.
+        """
+        given = self.overrides
+        if models is not None:
+            given = {
+                "judges": models.loop_judges,
+                "report_judges": models.report_judges,
+                "backend": models.backend,
+            }
+        return coverage_of(
+            self.profile,
+            self.options.form.facts(scene),
+            judges=given.get("judges"),
+            report_judges=given.get("report_judges"),
+            backend=given.get("backend"),
+            settings=self.settings,
+        )
+
     def with_limit(self, usd: float) -> RunPlan:
         """Return the plan that begins no round after ``usd`` dollars; it stays the same run."""
         budget = self.options.budget
@@ -213,23 +234,12 @@ def plan_run(
     }
     if text:
         config["reader"] = "llm"
-    else:
-        check_coverage(
-            coverage_of(
-                profile,
-                options.form.facts(graph),
-                judges=overrides["judges"],
-                report_judges=overrides["report_judges"],
-                backend=overrides["backend"],
-                settings=settings,
-            )
-        )
     if aliases := _aliases(profile, settings):
         config["aliases"] = aliases
     out, resume = arguments.get("out"), arguments.get("resume", True)
     place = Path(out) if out is not None else choose_folder(settings.runs, config, resume=resume)
     again: RunArguments = {**arguments, "settings": settings, "out": place}
-    return RunPlan(
+    plan = RunPlan(
         scene=graph,
         profile=profile,
         settings=settings,
@@ -253,6 +263,9 @@ def plan_run(
         else None,
         **_control(profile, arguments),
     )
+    if plan.unread is None:
+        check_coverage(plan.coverage(graph))
+    return plan
 
 
 def _read(

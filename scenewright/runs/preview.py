@@ -26,7 +26,6 @@ from scenewright.core.ports.composer import Wording, compose_with_origin
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.state import round_seed
 from scenewright.graphs.strategies.tournament import FIRST, Tournament
-from scenewright.runs.coverage import coverage_of
 from scenewright.runs.model_factory.local_models import backend_folder
 from scenewright.runs.model_factory.profiles import backend_of, composer_of
 
@@ -133,7 +132,7 @@ async def preview_of(plan: RunPlan) -> RunPreview:
     prompt = None if told is None else without_excluded(told.prompt, scene, avoids)
     changes = changes_of(scene, prompt or "", plan.options.negative_prompt)
     count = None if prompt is None else reader.count(prompt)
-    coverage = coverage_of(profile, facts, settings=plan.settings)
+    coverage = plan.coverage(scene)
     own = reports_itself(profile)
     writes = profile.composer in CHAT_COMPOSERS
     return RunPreview(

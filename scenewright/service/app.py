@@ -35,7 +35,6 @@ from scenewright.service.api.access import AuthMiddleware, problem_reply
 from scenewright.service.api.description import complete
 from scenewright.service.compat.automatic1111 import errors as automatic1111_errors
 from scenewright.service.compat.automatic1111 import routes as automatic1111
-from scenewright.service.compat.openai_images import models as openai_models
 from scenewright.service.compat.openai_images import routes as openai_images
 from scenewright.service.compat.openai_images.errors import (
     error_reply,
@@ -115,7 +114,7 @@ def create_app(
         app.include_router(room.router)
     app.include_router(openai_images.router)
     app.include_router(openai_images.files)
-    app.include_router(openai_models.router)
+    app.include_router(openai_images.profiles)
     app.include_router(automatic1111.router)
     app.include_router(pages)
     add_mcp(app)

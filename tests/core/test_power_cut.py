@@ -16,7 +16,7 @@ import pytest
 from scenewright.core.flushing import Flusher
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.graphs.eventlog import EventLog, read_events
-from scenewright.runs import api as runs
+from scenewright.runs import session
 from scenewright.runs.api import refine
 from scenewright.runs.result import load_run
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
@@ -139,7 +139,7 @@ async def test_the_end_is_told_only_when_all_it_rests_on_is_on_the_disk(
             at_end.update(flushed)
         return stored
 
-    monkeypatch.setattr(runs, "Flusher", Seen)
+    monkeypatch.setattr(session, "Flusher", Seen)
     monkeypatch.setattr(EventLog, "append", appended)
     out = await unbroken(tmp_path)
     images = {file.name for file in (out / "images").glob("*.png")}

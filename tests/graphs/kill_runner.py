@@ -45,6 +45,7 @@ from scenewright.graphs.state import round_seed
 from scenewright.providers import AnswerStore
 from scenewright.runs import api as runs
 from scenewright.runs import folder as runfolder
+from scenewright.runs import session
 from scenewright.runs.result import load_run
 from tests.doubles import (
     CallBook,
@@ -120,7 +121,7 @@ def instrument(clock: Clockwork) -> None:
     after(ImageStore, "remember")
     after(LoopCheckpoints, "aput")
     after(runfolder.RunFolder, "write_manifest")
-    after(runs, "write_text")
+    after(session, "write_text")
 
 
 def quality(request: GenerationRequest) -> int:

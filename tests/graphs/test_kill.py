@@ -24,7 +24,7 @@ KINDS = {
     "end answer",
     "AnswerStore.put",
     "LoopCheckpoints.aput",
-    "api.write_text",
+    "session.write_text",
 }
 
 

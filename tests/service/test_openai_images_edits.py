@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from scenewright.service.app import create_app
-from scenewright.service.compat.openai_images.asking import unfolded
+from scenewright.service.compat.openai_images.edits import unfolded
 from scenewright.service.compat.openai_images.errors import WrongParameter
 from scenewright.service.core.settings import ServiceSettings
 from tests.doubles import ScriptedBackend, painted

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from scenewright.agents.parsers.mentions import Item, Mention, is_part
+from scenewright.agents.parsers.mentions import Item, Mention
 from scenewright.agents.parsers.naming import misspelt
 from scenewright.agents.parsers.second_looks import (
     SaidSentence,
@@ -158,7 +158,7 @@ class Doubts(SaidSentence):
         joined, between = self.joined(at - 1), self.items[at - 2]
         deed = isinstance(between, Token) and between.tag in ("verb", "ing")
         both_can = near.animate and far.animate
-        piece = is_part(had.name) or had.name.rpartition(" ")[2].lower() in THING_PARTS | CLOTHES
+        piece = had.is_part or had.name.rpartition(" ")[2].lower() in THING_PARTS | CLOTHES
         if not both_can or not (joined or (deed and not piece)):
             return
         start, end = link.place[0], max(had.place[1], self.end_of_clause(at + 1))
@@ -182,7 +182,7 @@ class Doubts(SaidSentence):
         if not isinstance(near, Mention) or not near.animate or not is_thing(near):
             return
         far = self.before(at - 1)
-        if far is None or not far.animate or self.joined(at - 1) or is_part(near.name):
+        if far is None or not far.animate or self.joined(at - 1) or near.is_part:
             return
         end = self.end_of_clause(at)
         start = verb.place[0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from scenewright.agents.parsers.naming import (
     attributes_of,
@@ -30,7 +31,6 @@ from scenewright.agents.parsers.splitting import spanning
 from scenewright.agents.parsers.tagging import (
     AT_LEAST,
     AT_MOST,
-    CLOTHES,
     COVERS,
     EXACT_GROUPS,
     FEW,
@@ -41,12 +41,11 @@ from scenewright.agents.parsers.tagging import (
     OR_SO,
     ORDINALS,
     OWN_PRONOUNS,
-    PARTS,
     PEOPLE,
     SIDES,
     VAGUE,
     VESSELS,
-    WRITINGS,
+    Named,
     Tag,
     Token,
     graded,
@@ -78,9 +77,10 @@ _NUMBERED = words("nouns", "numbered")
 
 
 @dataclass(slots=True)
-class Mention:
+class Mention(Named):
     """A parsed noun phrase."""
 
+    tag: ClassVar[Tag] = "phrase"
     name: str
     """The class label, in the singular."""
     least: int = 1
@@ -136,11 +136,6 @@ class Mention:
         return is_animate(self.name) or self.pronoun not in ("", "it", "itself")
 
 
-def is_part(name: str) -> bool:
-    """Return whether a label's head names a part of a body."""
-    return name.rpartition(" ")[2].lower() in PARTS
-
-
 Item = Mention | Token
 EYEWEAR = frozenset({"glasses"})
 _PORTIONS = words("groups", "portions")
@@ -177,7 +172,7 @@ def items(tokens: Sequence[Token]) -> list[Item]:
         step = at
         while says(tokens, step, ",", "of", "reading", "saying", "that", "says", "reads", "which"):
             step += 1
-        if is_writing(mention.name) and step < len(tokens) and tokens[step].tag == "quote":
+        if mention.is_writing and step < len(tokens) and tokens[step].tag == "quote":
             at = step
             continue
         found.append(mention)
@@ -195,11 +190,6 @@ def _own_side(tokens: Sequence[Token], at: int) -> tuple[Token, Mention] | None:
     first, owner, side = tokens[at : at + 3]
     text = spanning([first.text, owner.text, side.text], 0, 3, f"{first.lower} the {side.lower} of")
     return Token(text, "preposition"), Mention("", pronoun=owner.lower, place=owner.place)
-
-
-def is_writing(name: str) -> bool:
-    """Return whether a label names a text: "word", "big letters"."""
-    return bool(name) and name.rpartition(" ")[2].lower() in WRITINGS
 
 
 def _named_again(mention: Mention, found: Sequence[Item]) -> None:
@@ -296,7 +286,7 @@ def _phrase(tokens: Sequence[Token], start: int, depth: int = 0) -> tuple[Mentio
         return covered
     if deeper and says(tokens, at, "of"):
         # "Art of a dog, art of a cat": they are two.
-        apart = says(tokens, at + 1, "a", "an") or (mention.bare and not is_part(mention.name))
+        apart = says(tokens, at + 1, "a", "an") or (mention.bare and not mention.is_part)
         mention.new = mention.new or apart
         return mention, _contents(tokens, at, mention, depth)
     if at < len(tokens) and tokens[at].tag == "owner":
@@ -382,7 +372,6 @@ def _owner_mark(tokens: Sequence[Token], at: int) -> str:
 def _is_kind(tokens: Sequence[Token], nouns: Sequence[int], owner: Mention, owned: Mention) -> bool:
     """Return whether an owner says only what kind its thing is: "chef's hat", "kids' book"."""
     head = tokens[nouns[-1]].lower
-    thing = owned.name.rpartition(" ")[2].lower()
     role = singular(head) in _ROLES or is_doer(head)
     if owned.owner is not None or owner.known or is_animate(owned.name):
         return False
@@ -393,13 +382,13 @@ def _is_kind(tokens: Sequence[Token], nouns: Sequence[int], owner: Mention, owne
     if owner.bare and articles and singular(head) == head and tokens[nouns[-1]].text.islower():
         # Without "a" it names no tiger: "a shield with tiger's heads".
         return True
-    if thing in PARTS:
+    if owned.is_part:
         return False
     if owner.number is not None or tokens[nouns[-1]].text[:1].isupper():
         return False
     if singular(head) != head or head in ("children", "men", "women", "people"):
         return owner.bare or owner.new or is_person(head)
-    return (thing in CLOTHES and role) or (owner.new and singular(head) in _ROLES)
+    return (owned.is_clothes and role) or (owner.new and singular(head) in _ROLES)
 
 
 def _in_pair(name: str) -> int:
@@ -471,7 +460,7 @@ def _contents(tokens: Sequence[Token], at: int, mention: Mention, depth: int) ->
 
 def _is_content(mention: Mention) -> bool:
     named = bool(mention.name) and not mention.ignored and mention.owner is None
-    return named and not is_writing(mention.name)
+    return named and not mention.is_writing
 
 
 def _determiners(tokens: Sequence[Token], at: int, mention: Mention) -> int:

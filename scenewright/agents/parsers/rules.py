@@ -111,7 +111,7 @@ def parse_caption(text: str) -> SceneGraph:
         read.append((sentence.words, items(tokens)))
         crowded += passages_of(text, sentence.words, crowded_names(tokens), NAME)
         things.listing = sentence.lists
-        Clause(things).read(read[-1][1])
+        Clause(things, read[-1][1]).read()
     if not things.all:
         _fall_back(things, beside)
     scene, counts = _scene(things)

@@ -17,11 +17,8 @@ from scenewright.agents.parsers.links import (
     GIVES,
     SAYS,
     WRITES,
-    is_clothes,
-    is_piece,
-    is_scenery,
 )
-from scenewright.agents.parsers.mentions import Item, Mention, is_part
+from scenewright.agents.parsers.mentions import Item, Mention
 from scenewright.agents.parsers.spelling import is_known, parts_of_speech
 from scenewright.agents.parsers.splitting import FRAME_NOUNS, Word
 from scenewright.agents.parsers.tagging import (
@@ -278,7 +275,7 @@ class SecondLook(SaidSentence):
     def _whose(self, mention: Mention) -> Iterator[Doubt]:
         """Doubt "a symbol with tiger's heads": with a tiger, or with such heads only."""
         owner = mention.owner
-        if owner is None or not owner.name or not owner.bare or not is_part(mention.name):
+        if owner is None or not owner.name or not owner.bare or not mention.is_part:
             return
         start, end = mention.place
         said = self.text[start:end]
@@ -355,20 +352,20 @@ class SecondLook(SaidSentence):
         if (
             far is None
             or (far.name == place.name and not place.new)
-            or is_piece(near.name)
-            or is_clothes(near.name)
-            or is_part(place.name)
+            or near.is_piece
+            or near.is_clothes
+            or place.is_part
         ):
             return
         deed = far.animate and not near.animate
         between = self._next(at, -2)
         if link.lower == "with":
-            either = deed and not is_piece(place.name) and has_tag(between, "preposition")
+            either = deed and not place.is_piece and has_tag(between, "preposition")
         elif deed:
             either = has_tag(between, "verb", "ing")
         else:
-            either = not (far.animate or near.animate or is_scenery(near.name))
-        if not either or not self.related(near.name, place.name) or is_scenery(place.name):
+            either = not (far.animate or near.animate or near.is_scenery)
+        if not either or not self.related(near.name, place.name) or place.is_scenery:
             return
         yield self._of_either(link, at, near, far)
 

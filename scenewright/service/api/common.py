@@ -5,11 +5,13 @@ What doors that speak another tool's language take beyond it, in a field ``scene
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Self
 
 from fastapi import Depends, Header, Path, Request
 from fastapi.routing import APIRoute
 from pydantic import model_validator
+from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.routing import Match
 from starlette.types import Message, Receive, Scope, Send
 
@@ -84,6 +86,17 @@ class Extension(RunOptions):
             **more,
         )
         return parse_request(asked, service.base, service.settings.profiles)
+
+
+def event_stream(
+    service: Service, events: AsyncGenerator[ServerSentEvent, None]
+) -> EventSourceResponse:
+    """Return the reply that sends ``events`` as they come, with signs of life between them."""
+    return EventSourceResponse(
+        events,
+        ping=max(1, int(service.settings.keep_alive_seconds)),
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
 
 
 async def service_of(request: Request) -> Service:

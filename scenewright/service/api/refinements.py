@@ -11,7 +11,7 @@ from fastapi import APIRouter, Header, Query, Response
 from sqlalchemy.exc import SQLAlchemyError
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from scenewright.service.api.common import Core, Reader, Refiner, RunId
+from scenewright.service.api.common import Core, Reader, Refiner, RunId, event_stream
 from scenewright.service.api.large_bodies import LargeBodyRoute
 from scenewright.service.core.errors import ServiceError, Unprocessable, problem
 from scenewright.service.core.identity import Identity
@@ -120,11 +120,7 @@ async def events(
                 "this run that you have heard, or leave the header out to hear all of them"
             )
         heard = int(last_event_id)
-    return EventSourceResponse(
-        _stream(service, identity, run, heard),
-        ping=max(1, int(service.settings.keep_alive_seconds)),
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-    )
+    return event_stream(service, _stream(service, identity, run, heard))
 
 
 async def _stream(

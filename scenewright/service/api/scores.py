@@ -16,6 +16,7 @@ from scenewright.service.api.common import Core
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.identity import Identity, allow
 from scenewright.service.core.pictures import picture_of
+from scenewright.service.core.requests import reading_json
 from scenewright.service.core.schemas import RefinementRequest, SceneInput, ScoreResponse
 
 router = APIRouter(prefix="/v1", tags=["scores"])
@@ -59,16 +60,10 @@ async def scores(
 
 
 def _given(scene: str | None, triplets: str | None, text: str | None) -> SceneInput:
-    try:
+    with reading_json("scene"):
         graph = None if scene is None else json.loads(scene)
-        return SceneInput.model_validate({"scene": graph, "triplets": triplets, "text": text})
-    except (ValidationError, SceneError) as error:
-        told = first_problem(error) if isinstance(error, ValidationError) else str(error)
-        raise Unprocessable(f"the scene is wrong: {told}") from error
-    except json.JSONDecodeError as error:
-        place = f"look at character {error.pos + 1}"
-        raise Unprocessable(f"scene is not valid JSON: {place}") from error
-    except (ValueError, RecursionError) as error:
-        raise Unprocessable(
-            "scene is not valid JSON: it is nested too deep, or a number in it has too many digits"
-        ) from error
+        try:
+            return SceneInput.model_validate({"scene": graph, "triplets": triplets, "text": text})
+        except (ValidationError, SceneError) as error:
+            told = first_problem(error) if isinstance(error, ValidationError) else str(error)
+            raise Unprocessable(f"the scene is wrong: {told}") from error

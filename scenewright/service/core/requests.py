@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from scenewright.agents.parsers.language import MAX_CAPTION
@@ -36,6 +37,21 @@ MAX_TITLE = 300
 PARTIAL_IMAGES = 2
 """Pictures that a model on this machine shows of each drawing while it is drawn, where its profile
 does not say how many."""
+
+
+@contextmanager
+def reading_json(name: str) -> Iterator[None]:
+    """Raise ``Unprocessable`` for what keeps the JSON text ``name`` from being read within."""
+    try:
+        yield
+    except json.JSONDecodeError as error:
+        place = f"look at character {error.pos + 1}"
+        raise Unprocessable(f"{name} is not valid JSON: {place}") from error
+    except (ValueError, RecursionError) as error:
+        raise Unprocessable(
+            f"{name} is not valid JSON: it is nested too deep, or a number in it has too many "
+            "digits"
+        ) from error
 
 
 def scene_of(given: SceneInput) -> SceneGraph:

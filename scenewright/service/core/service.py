@@ -69,6 +69,7 @@ from scenewright.service.core.requests import (
     model_that_reads,
     parse_request,
     profile_of,
+    profiles_of,
     reading_warnings,
     scene_as_drawn,
     scene_of,
@@ -196,7 +197,7 @@ class Service:
                 raise Unprocessable(covered.text)
         else:
             await self.worker_thread.compute(
-                size_of(scene), check_run, taken, self.base, self._replaced(taken), files=files,
+                size_of(scene), check_run, taken, self.base, self.replaced(taken), files=files,
                 allowed=self.settings.profiles, here=self.drives,
             )  # fmt: skip
         # The default may be another one by the time that somebody reads the run.
@@ -223,7 +224,7 @@ class Service:
 
         Raises ``Busy`` if too many large scenes wait, unless the request was ``taken`` in already.
         """
-        replaced = self._replaced(request)
+        replaced = self.replaced(request)
         scene = request.scene
         size = 0 if scene is None else size_of(scene)
         compute = self.worker_thread.submit if taken else self.worker_thread.compute
@@ -233,7 +234,7 @@ class Service:
 
     def as_drawn(self, request: RefinementRequest) -> SceneGraph:
         """Return a request's scene in the words that its image model knows."""
-        replaced = self._replaced(request)
+        replaced = self.replaced(request)
         return scene_as_drawn(request, self.base, replaced, self.settings.profiles)
 
     @property
@@ -241,9 +242,17 @@ class Service:
         """Whether runs are driven here alone: workers elsewhere have models and keys too."""
         return self.settings.work and not self.settings.shared
 
-    def _replaced(self, request: RefinementRequest) -> dict[str, Any]:
+    def replaced(self, request: RefinementRequest) -> dict[str, Any]:
         """Return the models that take the places of those of the request's profile."""
         return {} if self.models is None else dict(self.models(request))
+
+    def profiles(self) -> dict[str, Profile]:
+        """Return the profiles that may be asked for, by name."""
+        return profiles_of(self.base, self.settings.profiles)
+
+    def profile(self, request: RefinementRequest) -> Profile:
+        """Return the profile of a request with what it names; ``Unprocessable`` as it must be."""
+        return profile_of(request, self.base, self.settings.profiles)
 
     async def warnings(self, run: Run, result: RunResult | None) -> tuple[str, ...]:
         """Return what of a run's text was not read or is doubtful, and what its models do not know.
@@ -415,7 +424,7 @@ class Service:
         with reading(run.id):
             events = read_events(folder / EVENTS)
         if edit.scene is not None:
-            check_prompt(edit.scene, request.seed, profile, self.base, self._replaced(request))
+            check_prompt(edit.scene, request.seed, profile, self.base, self.replaced(request))
         try:
             record = LoopRecord(events)
             if edit.key not in {event.edit_key for event in record.edits}:
@@ -435,14 +444,14 @@ class Service:
 
         Raises ``Busy`` if as many pictures as allowed are being scored or waiting.
         """
-        profile = profile_of(request, self.base, self.settings.profiles)
+        profile = self.profile(request)
         await self.within_budget(identity)
         if self._scores >= 2 * self.settings.scoring:
             raise Busy(
                 "too many pictures are being scored at once: try again in a few seconds",
                 retry_after=5,
             )
-        replaced = self._replaced(request)
+        replaced = self.replaced(request)
         self._scores += 1
         try:
             async with self._scoring:

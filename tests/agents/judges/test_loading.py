@@ -23,10 +23,10 @@ from scenewright.cli.judges import describe_judges
 from scenewright.config.profiles import BUILT_IN, LocalJudgeSpec
 from scenewright.config.settings import Settings, find_profile, settings_with
 from scenewright.core.ports.judge import JudgeError
-from scenewright.runs.api import models_of
 from scenewright.runs.model_factory import profiles
 from scenewright.runs.model_factory.local_models import Registry
 from scenewright.runs.model_factory.profiles import build_judge, build_run_models
+from scenewright.runs.session import models_of
 from tests.agents.judges.conformance import picture, scores_of
 from tests.agents.judges.tiny_families import save_tiny
 

@@ -186,10 +186,10 @@ async def test_faults_of_the_service_are_server_errors(
 async def test_a_stream_that_breaks_says_so(
     client: openai.AsyncOpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def broken(*given: Any) -> Any:
+    async def broken(*given: Any, **named: Any) -> Any:
         raise OSError("/a/path/inside")
 
-    monkeypatch.setattr(replies, "sent_file", broken)
+    monkeypatch.setattr(replies, "encoded_picture", broken)
     stream = await client.images.generate(prompt=SENTENCE, stream=True)
     with pytest.raises(openai.APIError, match="something went wrong here") as caught:
         async for _ in stream:

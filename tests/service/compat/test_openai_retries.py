@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from scenewright.service.app import create_app
-from scenewright.service.compat.openai_images import retries
+from scenewright.service.compat.openai_images import asking
 from scenewright.service.core.settings import ServiceSettings
 from tests.service.compat.test_openai_images import SENTENCE, held, notes_of, runs_of
 from tests.service.serving import scripted, serving
@@ -106,7 +106,7 @@ async def test_only_the_same_request_sent_again_joins(
         other = {**BODY, "scenewright": {"rounds": 1, "seed": 9}}
         assert await posted(http, other, 1) not in (first, second)
         known = {run["id"] for run in await runs_of(url)}
-        monkeypatch.setattr(retries, "WITHIN_SECONDS", -1.0)
+        monkeypatch.setattr(asking, "WITHIN_SECONDS", -1.0)
         assert await posted(http, BODY, 1) not in known
 
 

@@ -29,8 +29,8 @@ from scenewright.config.profiles import BUILT_IN, BackendSpec
 from scenewright.config.settings import Settings
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError
-from scenewright.runs.api import models_of
 from scenewright.runs.model_factory.profiles import build_run_models
+from scenewright.runs.session import models_of
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.memory import needs_of
 from scenewright.tools.backends.model_folder import ModelFolder

@@ -19,11 +19,9 @@ from scenewright.config.options import MAX_TEXT
 from scenewright.core.validation import is_given
 from scenewright.runs.folder import write_json
 from scenewright.service.api.common import Extension
-from scenewright.service.compat.runnable import check_runnable
+from scenewright.service.compat.adapter import Outcome, Size, obstacles
 from scenewright.service.core.errors import Unavailable, Unprocessable
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.outcomes import Outcome, Size
-from scenewright.service.core.requests import profiles_of
 from scenewright.service.core.service import Service
 
 MOST = 10
@@ -281,10 +279,7 @@ def choose(service: Service, identity: Identity, given: dict[str, Any]) -> None:
     named = given.get(CHECKPOINT)
     if not is_given(named):
         return
-    profile = known_profile(service, named)
-    problem = check_runnable(service, profile)
-    if problem is not None:
-        raise Unprocessable(problem)
+    profile = runnable_profile(service, identity, named)
     place = _place(service, identity)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -295,7 +290,7 @@ def choose(service: Service, identity: Identity, given: dict[str, Any]) -> None:
 
 def chosen_profile(service: Service, identity: Identity) -> str:
     """Return the tenant's profile, else the service's default, else the first allowed one."""
-    known = profiles_of(service.base, service.settings.profiles)
+    known = service.profiles()
     try:
         kept = json.loads(_place(service, identity).read_text(encoding="utf-8"))[CHECKPOINT]
     except (OSError, ValueError, KeyError, TypeError):
@@ -306,16 +301,24 @@ def chosen_profile(service: Service, identity: Identity) -> str:
     return next(iter(known), service.base.profile)
 
 
-def known_profile(service: Service, named: object) -> str:
-    """Return the profile of a model's title, as plug-ins write it; ``Unprocessable`` lists them."""
-    known = profiles_of(service.base, service.settings.profiles)
-    name = _AROUND.sub("", named) if isinstance(named, str) else None
-    if name not in known:
-        raise Unprocessable(
-            f"no model {str(named)[:100]!r} here: there are {', '.join(sorted(known))}, the "
-            "service's profiles"
-        )
-    return str(name)
+def runnable_profile(service: Service, identity: Identity, named: object) -> str:
+    """Return the profile of a model's title, as plug-ins write it; none: the tenant's own.
+
+    Raises ``Unprocessable`` for one that is not known, with those that are, or cannot run here.
+    """
+    known = service.profiles()
+    if is_given(named):
+        name = _AROUND.sub("", named) if isinstance(named, str) else ""
+        if name not in known:
+            raise Unprocessable(
+                f"no model {str(named)[:100]!r} here: there are {', '.join(sorted(known))}, the "
+                "service's profiles"
+            )
+    else:
+        name = chosen_profile(service, identity)
+    if problem := obstacles(service, name)[name]:
+        raise Unprocessable(problem)
+    return name
 
 
 def _place(service: Service, identity: Identity) -> Path:

@@ -6,25 +6,34 @@ How far a caller's newest request is, and interrupting it.
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import json
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from scenewright.config.profiles import Profile
 from scenewright.core.images import ImageError, ImageStore
 from scenewright.core.ports.backend import BackendFeatures
-from scenewright.core.validation import is_given
 from scenewright.core.version import VERSION
 from scenewright.graphs.errors import LogError
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Generated
 from scenewright.runs.folder import EVENTS, IMAGES, MANIFEST
 from scenewright.runs.result import RunResult
+from scenewright.service.compat.adapter import (
+    AcceptedRequest,
+    Outcome,
+    Size,
+    accept,
+    cancel_run,
+    encoded_picture,
+    features_of,
+    size_words,
+)
 from scenewright.service.compat.automatic1111.bodies import (
     CHECKPOINT,
     OWN_SAMPLER,
@@ -32,27 +41,13 @@ from scenewright.service.compat.automatic1111.bodies import (
     State,
     TextToImage,
     TextToImageReply,
-    chosen_profile,
-    known_profile,
     plain_words,
+    runnable_profile,
 )
 from scenewright.service.compat.automatic1111.ignored import ignored_of
 from scenewright.service.compat.automatic1111.infotexts import written
-from scenewright.service.compat.runnable import check_runnable
 from scenewright.service.core.errors import NotFound, Unprocessable
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.outcomes import (
-    Outcome,
-    Size,
-    cancel_run,
-    drawn_at,
-    features_of,
-    no_picture,
-    outcome_of,
-    submit_all,
-)
-from scenewright.service.core.pictures import picture_file
-from scenewright.service.core.requests import profile_of
 from scenewright.service.core.schemas import Door, RefinementRequest
 from scenewright.service.core.service import Service
 from scenewright.service.core.store import MAX_LISTED, Run
@@ -60,25 +55,9 @@ from scenewright.service.core.store import MAX_LISTED, Run
 MOST_SEED = 2**32
 """Random seeds lie below: plug-ins keep them in 32 bits."""
 DOOR: Door = "a1111"
-_KEY = "a1111"
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptedRequest:
-    """A request that was taken in."""
-
-    body: TextToImage
-    """Body of the request."""
-    runs: tuple[Run, ...]
-    """One a picture."""
-    profile: Profile
-    """Profile that draws and judges."""
-    features: BackendFeatures
-    """Abilities of its backend."""
-    size: Size | None
-    """(width, height) to send pictures at; none: as they were drawn."""
-    ignored: dict[str, str]
-    """Parameters without effect, each with the reason."""
+_DRAWN = 0.5
+"""Share of a round that is over when its candidate is drawn and not judged yet."""
+_NEARLY = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +80,171 @@ class SentPicture:
     """Scheduler that it was drawn with."""
 
 
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A request whose runs were taken in, and what draws its pictures."""
+
+    accepted: AcceptedRequest[TextToImage]
+    """The request."""
+    profile: Profile
+    """Profile that draws and judges."""
+    features: BackendFeatures
+    """Abilities of its backend."""
+    ignored: dict[str, str]
+    """Parameters without effect, each with the reason."""
+
+    @property
+    def steps(self) -> int:
+        """Denoising steps that the profile asks for."""
+        return self.profile.steps or self.features.default_steps
+
+    @property
+    def guidance(self) -> float:
+        """Guidance scale that the profile asks for."""
+        guidance = self.profile.guidance
+        return self.features.default_guidance if guidance is None else guidance
+
+    async def reply(self, service: Service, base_url: str) -> TextToImageReply:
+        """Return the pictures of the runs, which stand still.
+
+        Raises ``RunFailed`` if none has a picture and none was interrupted.
+        """
+        accepted, body = self.accepted, self.accepted.body
+        interrupted = any(run.status == "cancelled" for run in accepted.runs)
+        outcomes = await accepted.outcomes(service, base_url, needed=not interrupted)
+        sent = [
+            await self._picture(service, outcome, outcome.image.hash)
+            for outcome in outcomes
+            if outcome.image is not None
+        ]
+        # JSON cannot hold all numbers and texts of a request.
+        told = json.dumps(body.model_dump(mode="json", exclude={"scenewright"}), ensure_ascii=False)
+        sound = told.encode(errors="replace").decode()
+        return TextToImageReply(
+            images=tuple(one.content for one in sent) if body.send_images else (),
+            parameters=json.loads(sound, parse_constant=lambda _: None),
+            info=json.dumps(self._info(sent)),
+            ignored=self.ignored,
+            scenewright=outcomes,
+        )
+
+    async def _picture(self, service: Service, outcome: Outcome, image: str) -> SentPicture:
+        log = await service.artifacts.log(outcome.id)
+        drawing, details = await asyncio.to_thread(_drawing_of, log, image)
+        _, _, own = await encoded_picture(service, outcome.id, image)
+        body, size = self.accepted.body, self.accepted.size or own
+        request = drawing.request if drawing is not None else None
+        done = drawing.steps if drawing is not None else None
+        steps = done or (request and request.steps) or self.steps
+        guidance = request.guidance if request is not None else None
+        guidance = self.guidance if guidance is None else guidance
+        sampler = str(details.get("scheduler") or OWN_SAMPLER)
+        seed = request.seed if request is not None else outcome.seed
+        scores, unjudged = outcome.sgscore, [f for f in outcome.facts if f.verdict == "unscored"]
+        told: dict[str, object] = {
+            "Steps": steps,
+            "Sampler": sampler,
+            "CFG scale": guidance,
+            "Seed": outcome.seed,
+            "Size": size_words(size),
+            "Model": self.profile.name,
+            "Drawn by": f"{self.profile.backend.kind}:{self.profile.backend.model}",
+            "Drawn with seed": seed if seed != outcome.seed else None,
+            "Drawn at": size_words(own) if own != size else None,
+            "Scaled by": "Lanczos" if own != size else None,
+            "Drawn from": outcome.prompt,
+            "Rounds": outcome.rounds,
+            "SGScore": _score(scores.report),
+            "SGScore by": scores.reporting.line.partition(":")[0]
+            if scores.reporting.kind == "self"
+            else None,
+            "SGScore of the loop": _score(scores.loop),
+            "Missing": "; ".join(f.statement for f in outcome.facts if f.verdict in ("no", "void")),
+            "Not judged": "; ".join(fact.statement for fact in unjudged) or None,
+            "Version": f"scenewright {VERSION}",
+        }
+        avoided = request.negative_prompt if request is not None else body.negative_prompt
+        text = written(body.prompt, avoided if self.features.negative_prompt else "", told)
+        content, _, _ = await encoded_picture(
+            service, outcome.id, image, size=self.accepted.size, text=text
+        )
+        return SentPicture(outcome, content, text, size, steps, guidance, sampler)
+
+    def _info(self, sent: Sequence[SentPicture]) -> dict[str, object]:
+        accepted, body = self.accepted, self.accepted.body
+        seeds = [one.outcome.seed for one in sent]
+        many = len(sent)
+        first = sent[0] if sent else None
+        size = first.size if first else accepted.size or self.features.default_size
+        return {
+            "prompt": body.prompt,
+            "all_prompts": [body.prompt] * many,
+            "negative_prompt": body.negative_prompt,
+            "all_negative_prompts": [body.negative_prompt] * many,
+            "seed": seeds[0] if seeds else accepted.runs[0].request["seed"],
+            "all_seeds": seeds,
+            "subseed": -1,
+            "all_subseeds": [-1] * many,
+            "subseed_strength": 0,
+            "width": size[0],
+            "height": size[1],
+            "sampler_name": first.sampler if first else OWN_SAMPLER,
+            "cfg_scale": first.guidance if first else self.guidance,
+            "steps": first.steps if first else self.steps,
+            "batch_size": body.batch_size,
+            "restore_faces": False,
+            "face_restoration_model": None,
+            "sd_model_name": self.profile.name,
+            "sd_model_hash": "",
+            "sd_vae_name": None,
+            "sd_vae_hash": None,
+            "seed_resize_from_w": -1,
+            "seed_resize_from_h": -1,
+            "denoising_strength": None,
+            "extra_generation_params": {},
+            "index_of_first_image": 0,
+            "infotexts": [one.infotext for one in sent],
+            "styles": [],
+            "job_timestamp": time.strftime("%Y%m%d%H%M%S", time.gmtime(accepted.runs[0].created)),
+            "clip_skip": 1,
+            "is_using_inpainting_conditioning": False,
+            "version": f"scenewright {VERSION}",
+            "ignored": self.ignored,
+            "scenewright": [
+                {
+                    "run": one.outcome.id,
+                    "page": one.outcome.page,
+                    "sgscore": one.outcome.sgscore.model_dump(),
+                    "facts": {fact.statement: fact.verdict for fact in one.outcome.facts},
+                    "warnings": one.outcome.warnings,
+                }
+                for one in sent
+            ],
+        }
+
+
 async def submit(
     service: Service, identity: Identity, body: TextToImage, key: str | None
-) -> AcceptedRequest:
+) -> Drawing:
     """Take the runs of a request in; ``key``: its idempotency key. Raises ``ServiceError``."""
-    request = await asyncio.to_thread(_request, service, identity, body)
+
+    def read() -> RefinementRequest:
+        own = body.scenewright
+        named = own.profile or body.override_settings.get(CHECKPOINT)
+        profile = runnable_profile(service, identity, named)
+        if not body.prompt.strip():
+            raise Unprocessable("the text of the prompt is empty: say what is to be seen")
+        return own.request(
+            service,
+            plain_words(body.prompt),
+            steps=body.steps,
+            guidance=body.cfg_scale,
+            negative_prompt=body.negative_prompt or None,
+            profile=profile,
+        )
+
+    request = await asyncio.to_thread(read)
     features = await features_of(service, request)
-    size = body.size(features.default_size)
-    if size is not None:
-        request = drawn_at(request, size, features)
     if body.seed >= 0:
         seed = body.seed
     elif key is None:
@@ -117,71 +252,27 @@ async def submit(
     else:
         # The same key is the same request: its random seed is the same too.
         seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big")
-    group = secrets.token_hex(16) if key is None else hashlib.sha256(key.encode()).hexdigest()
-    requests = [
-        request.model_copy(update={"seed": seed + at, "idempotency_key": f"{_KEY}:{group}:{at}"})
-        for at in range(body.count)
-    ]
     sent = json.dumps(body.model_dump(mode="json"), sort_keys=True)
-    content = hashlib.sha256(sent.encode()).hexdigest()
-    runs = await submit_all(service, identity, requests, DOOR, key, content)
-    profile = await asyncio.to_thread(profile_of, request, service.base, service.settings.profiles)
-    ignored = ignored_of(body, features)
-    return AcceptedRequest(body, tuple(runs), profile, features, size, ignored)
+    accepted = await accept(
+        service,
+        identity,
+        body,
+        request.model_copy(update={"seed": seed}),
+        DOOR,
+        count=body.count,
+        size=body.size(features.default_size),
+        group=secrets.token_hex(16) if key is None else hashlib.sha256(key.encode()).hexdigest(),
+        key=key,
+        content=hashlib.sha256(sent.encode()).hexdigest(),
+    )
+    profile = await asyncio.to_thread(service.profile, accepted.request)
+    return Drawing(accepted, profile, features, ignored_of(body, features))
 
 
 def _group_of(run: Run) -> str:
     """Return the key that the runs of one request share."""
     parts = (run.idempotency_key or "").split(":")
-    return parts[1] if parts[0] == _KEY and len(parts) > 1 else run.id
-
-
-async def reply_of(
-    service: Service, accepted: AcceptedRequest, runs: Sequence[Run], base_url: str
-) -> TextToImageReply:
-    """Return the pictures of ``runs``, which stand still.
-
-    Raises ``RunFailed`` if none has a picture and none was interrupted.
-    """
-    found = [await outcome_of(service, run, base_url) for run in runs]
-    drawn = [outcome for outcome in found if outcome.image is not None]
-    if not drawn and not any(run.status == "cancelled" for run in runs):
-        raise no_picture(found)
-    sent = [await _picture_of(service, accepted, outcome) for outcome in drawn]
-    others = [outcome for outcome in found if outcome.image is None]
-    return TextToImageReply(
-        images=tuple(one.content for one in sent) if accepted.body.send_images else (),
-        parameters=_echo(accepted.body),
-        info=json.dumps(_info(accepted, sent)),
-        ignored=accepted.ignored,
-        scenewright=(*drawn, *others),
-    )
-
-
-async def _picture_of(service: Service, accepted: AcceptedRequest, outcome: Outcome) -> SentPicture:
-    assert outcome.image is not None
-    image = outcome.image.hash
-    log = await service.artifacts.log(outcome.id)
-    drawing, details = await asyncio.to_thread(_drawing_of, log, image)
-    path = await service.artifacts.image(outcome.id, image)
-    _, own, _ = await asyncio.to_thread(picture_file, path)
-    size = accepted.size or own
-    request = drawing.request if drawing is not None else None
-    done = drawing.steps if drawing is not None else None
-    asked = request.steps if request is not None else None
-    guidance = request.guidance if request is not None else None
-    one = SentPicture(
-        outcome=outcome,
-        content="",
-        infotext="",
-        size=size,
-        steps=done or asked or _steps(accepted),
-        guidance=_guidance(accepted) if guidance is None else guidance,
-        sampler=str(details.get("scheduler") or OWN_SAMPLER),
-    )
-    text = _infotext(accepted, one, drawing, own)
-    data, _, _ = await asyncio.to_thread(picture_file, path, size=accepted.size, text=text)
-    return replace(one, content=base64.b64encode(data).decode(), infotext=text)
+    return parts[1] if parts[0] == DOOR and len(parts) > 1 else run.id
 
 
 def _drawing_of(folder: Path, image: str) -> tuple[Generated | None, dict[str, object]]:
@@ -209,141 +300,8 @@ def _drawing_of(folder: Path, image: str) -> tuple[Generated | None, dict[str, o
     return drawn[-1], details if isinstance(details, dict) else {}
 
 
-def _infotext(
-    accepted: AcceptedRequest, one: SentPicture, drawing: Generated | None, own: Size
-) -> str:
-    """Return how a picture came about, with its scores and what it lacks."""
-    body, outcome = accepted.body, one.outcome
-    seed = drawing.request.seed if drawing is not None else outcome.seed
-    told: dict[str, object] = {
-        "Steps": one.steps,
-        "Sampler": one.sampler,
-        "CFG scale": one.guidance,
-        "Seed": outcome.seed,
-        "Size": _words(one.size),
-        "Model": accepted.profile.name,
-        "Drawn by": f"{accepted.profile.backend.kind}:{accepted.profile.backend.model}",
-        "Drawn with seed": seed if seed != outcome.seed else None,
-        "Drawn at": _words(own) if own != one.size else None,
-        "Scaled by": "Lanczos" if own != one.size else None,
-        "Drawn from": outcome.prompt,
-        "Rounds": outcome.rounds,
-        "SGScore": _score(outcome.sgscore.report),
-        "SGScore by": outcome.sgscore.reporting.line.partition(":")[0]
-        if outcome.sgscore.reporting.kind == "self"
-        else None,
-        "SGScore of the loop": _score(outcome.sgscore.loop),
-        "Missing": "; ".join(f.statement for f in outcome.facts if f.verdict in ("no", "void")),
-        "Not judged": "; ".join(f.statement for f in outcome.facts if f.verdict == "unscored")
-        or None,
-        "Version": f"scenewright {VERSION}",
-    }
-    avoided = drawing.request.negative_prompt if drawing is not None else body.negative_prompt
-    return written(body.prompt, avoided if accepted.features.negative_prompt else "", told)
-
-
-def _request(service: Service, identity: Identity, body: TextToImage) -> RefinementRequest:
-    own = body.scenewright
-    named = own.profile or body.override_settings.get(CHECKPOINT)
-    if is_given(named):
-        profile = known_profile(service, named)
-    else:
-        profile = chosen_profile(service, identity)
-    problem = check_runnable(service, profile)
-    if problem is not None:
-        raise Unprocessable(problem)
-    if not body.prompt.strip():
-        raise Unprocessable("the text of the prompt is empty: say what is to be seen")
-    return own.request(
-        service,
-        plain_words(body.prompt),
-        steps=body.steps,
-        guidance=body.cfg_scale,
-        negative_prompt=body.negative_prompt or None,
-        profile=profile,
-    )
-
-
-def _info(accepted: AcceptedRequest, sent: Sequence[SentPicture]) -> dict[str, object]:
-    body, seeds = accepted.body, [one.outcome.seed for one in sent]
-    many = len(sent)
-    first = sent[0] if sent else None
-    size = first.size if first else accepted.size or accepted.features.default_size
-    return {
-        "prompt": body.prompt,
-        "all_prompts": [body.prompt] * many,
-        "negative_prompt": body.negative_prompt,
-        "all_negative_prompts": [body.negative_prompt] * many,
-        "seed": seeds[0] if seeds else accepted.runs[0].request["seed"],
-        "all_seeds": seeds,
-        "subseed": -1,
-        "all_subseeds": [-1] * many,
-        "subseed_strength": 0,
-        "width": size[0],
-        "height": size[1],
-        "sampler_name": first.sampler if first else OWN_SAMPLER,
-        "cfg_scale": first.guidance if first else _guidance(accepted),
-        "steps": first.steps if first else _steps(accepted),
-        "batch_size": body.batch_size,
-        "restore_faces": False,
-        "face_restoration_model": None,
-        "sd_model_name": accepted.profile.name,
-        "sd_model_hash": "",
-        "sd_vae_name": None,
-        "sd_vae_hash": None,
-        "seed_resize_from_w": -1,
-        "seed_resize_from_h": -1,
-        "denoising_strength": None,
-        "extra_generation_params": {},
-        "index_of_first_image": 0,
-        "infotexts": [one.infotext for one in sent],
-        "styles": [],
-        "job_timestamp": time.strftime("%Y%m%d%H%M%S", time.gmtime(accepted.runs[0].created)),
-        "clip_skip": 1,
-        "is_using_inpainting_conditioning": False,
-        "version": f"scenewright {VERSION}",
-        "ignored": accepted.ignored,
-        "scenewright": [
-            {
-                "run": one.outcome.id,
-                "page": one.outcome.page,
-                "sgscore": one.outcome.sgscore.model_dump(),
-                "facts": {fact.statement: fact.verdict for fact in one.outcome.facts},
-                "warnings": one.outcome.warnings,
-            }
-            for one in sent
-        ],
-    }
-
-
-def _echo(body: TextToImage) -> dict[str, object]:
-    """Return a request as JSON, without numbers and texts that it cannot hold."""
-    told = json.dumps(body.model_dump(mode="json", exclude={"scenewright"}), ensure_ascii=False)
-    sound = told.encode(errors="replace").decode()
-    found: dict[str, object] = json.loads(sound, parse_constant=lambda _: None)
-    return found
-
-
-def _steps(accepted: AcceptedRequest) -> int:
-    return accepted.profile.steps or accepted.features.default_steps
-
-
-def _guidance(accepted: AcceptedRequest) -> float:
-    guidance = accepted.profile.guidance
-    return accepted.features.default_guidance if guidance is None else guidance
-
-
 def _score(value: float | None) -> str | None:
     return None if value is None else f"{value:.3f}"
-
-
-def _words(size: Size) -> str:
-    return f"{size[0]}x{size[1]}"
-
-
-_DRAWN = 0.5
-"""Share of a round that is over when its candidate is drawn and not judged yet."""
-_NEARLY = 0.95
 
 
 async def at_work(service: Service, identity: Identity) -> list[Run]:
@@ -373,6 +331,10 @@ async def progress_of(service: Service, identity: Identity, shown: bool) -> Prog
     run, result = _foremost(runs, results)
     most = _rounds_of(run)
     drawn = len(result.rounds) if result is not None else 0
+    image = None
+    if shown and result is not None and result.rounds:
+        with suppress(NotFound):
+            image, _, _ = await encoded_picture(service, run.id, result.rounds[-1].image)
     return Progress(
         progress=share,
         eta_relative=elapsed * (1 - share) / share if share > 0 else 0.0,
@@ -384,7 +346,7 @@ async def progress_of(service: Service, identity: Identity, shown: bool) -> Prog
             sampling_step=drawn,
             sampling_steps=most,
         ),
-        current_image=await _newest(service, run, result) if shown else None,
+        current_image=image,
         textinfo=f"round {drawn} of at most {most}" if drawn else "in line",
     )
 
@@ -421,14 +383,3 @@ def _foremost(
     """Return the newest run that has begun, else the newest."""
     pairs = list(zip(runs, results, strict=True))
     return next((pair for pair in pairs if pair[1] is not None and pair[1].rounds), pairs[0])
-
-
-async def _newest(service: Service, run: Run, result: RunResult | None) -> str | None:
-    if result is None or not result.rounds:
-        return None
-    path = await service.artifacts.image(run.id, result.rounds[-1].image)
-    try:
-        data, *_ = await asyncio.to_thread(picture_file, path)
-    except NotFound:
-        return None
-    return base64.b64encode(data).decode()

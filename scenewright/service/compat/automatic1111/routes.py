@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
 from scenewright.service.api.common import Core, Reader, Refiner, RunsKey
 from scenewright.service.api.large_bodies import LargeBodyRoute
+from scenewright.service.compat.adapter import obstacles
 from scenewright.service.compat.automatic1111.bodies import (
     OWN_SAMPLER,
     Checkpoint,
@@ -25,7 +27,6 @@ from scenewright.service.compat.automatic1111.bodies import (
 from scenewright.service.compat.automatic1111.drawing import (
     interrupt,
     progress_of,
-    reply_of,
     skip,
     submit,
 )
@@ -33,10 +34,7 @@ from scenewright.service.compat.automatic1111.errors import WebUIError
 from scenewright.service.compat.automatic1111.ignored import header_of, ignored_options
 from scenewright.service.compat.automatic1111.infotexts import info_of
 from scenewright.service.compat.automatic1111.memory import Memory, memory_here
-from scenewright.service.compat.runnable import runnable_profiles
 from scenewright.service.core.errors import NotFound
-from scenewright.service.core.outcomes import ended
-from scenewright.service.core.requests import profiles_of
 
 router = APIRouter(
     prefix="/sdapi/v1",
@@ -61,10 +59,10 @@ async def txt2img(
 
     Parameters without effect are named in `ignored`, in `info` and in a header.
     """
-    accepted = await submit(service, identity, asked, key)
-    runs = await ended(service, identity, accepted.runs)
-    response.headers.update(header_of(accepted.ignored))
-    return await reply_of(service, accepted, runs, str(request.base_url))
+    drawing = await submit(service, identity, asked, key)
+    ended = await drawing.accepted.ended(service, identity)
+    response.headers.update(header_of(drawing.ignored))
+    return await replace(drawing, accepted=ended).reply(service, str(request.base_url))
 
 
 @router.post("/img2img", include_in_schema=False)
@@ -135,8 +133,8 @@ async def set_options(
 @router.get("/sd-models", response_model=list[Checkpoint])
 async def models(service: Core, identity: Reader) -> list[Checkpoint]:
     """Return the profiles that can run here, as models."""
-    found = await asyncio.to_thread(profiles_of, service.base, service.settings.profiles)
-    lost = await asyncio.to_thread(runnable_profiles, service)
+    found = await asyncio.to_thread(service.profiles)
+    lost = await asyncio.to_thread(obstacles, service)
     return [
         Checkpoint(
             title=name,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from scenewright.core.validation import RequestModel
 from scenewright.service.api.common import Extension
-from scenewright.service.core.outcomes import Outcome, SizeWords
+from scenewright.service.compat.adapter import Outcome, SizeWords
 from scenewright.service.core.pictures import FileFormat
 
 MOST = 10
@@ -202,6 +203,28 @@ class ImagesReply(BaseModel):
     """Facts, scores and runs."""
 
 
+class ModelInfo(BaseModel):
+    """A profile as a model."""
+
+    id: str
+    """Name of the profile: what a request gives as ``model``."""
+    object: Literal["model"] = "model"
+    """Always ``model``."""
+    created: int = 0
+    """Always 0: a profile has no date."""
+    owned_by: str = "scenewright"
+    """Always ``scenewright``."""
+
+
+class ModelList(BaseModel):
+    """All of them."""
+
+    object: Literal["list"] = "list"
+    """Always ``list``."""
+    data: tuple[ModelInfo, ...]
+    """The profiles that can run here."""
+
+
 class OpenAIError(BaseModel):
     """Problem."""
 
@@ -235,9 +258,11 @@ def read_size(value: str | None) -> tuple[int, int] | None:
     return size
 
 
-def usage_of(totals: dict[str, float]) -> Usage:
-    """Return the usage that totals of runs tell."""
-    told, said = int(totals.get("tokens_in", 0)), int(totals.get("tokens_out", 0))
+def usage_of(outcomes: Sequence[Outcome]) -> Usage:
+    """Return the usage of several runs together."""
+    told, said = (
+        int(sum(one.usage.get(name, 0) for one in outcomes)) for name in ("tokens_in", "tokens_out")
+    )
     return Usage(
         input_tokens=told,
         input_tokens_details=TokenDetails(text_tokens=told),
@@ -245,12 +270,3 @@ def usage_of(totals: dict[str, float]) -> Usage:
         output_tokens_details=TokenDetails(text_tokens=said),
         total_tokens=told + said,
     )
-
-
-def summed(outcomes: tuple[Outcome, ...]) -> dict[str, float]:
-    """Return the totals of several runs together."""
-    found: dict[str, Any] = {}
-    for outcome in outcomes:
-        for name, value in outcome.usage.items():
-            found[name] = found.get(name, 0.0) + value
-    return found

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
 from scenewright.core.validation import problem_in_words
+from scenewright.service.compat.adapter import RunFailed
 from scenewright.service.core.errors import ServiceError, UnsupportedMediaType
-from scenewright.service.core.outcomes import RunFailed
 
 _OURS = re.compile(r"(?<!/sdapi)/v1(?:$|/(?!(?:refinements|scores|parse|profiles)(?:/|$)))")
 """Paths below ``/v1`` but for those of the service's own API."""

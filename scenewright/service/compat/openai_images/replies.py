@@ -1,132 +1,49 @@
-"""From runs that stand still to pictures in OpenAI's format.
-
-Rounds as partial images: the server-sent events of a streamed request.
-"""
+"""From runs to pictures in OpenAI's format: at their end, or round by round in a stream."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import logging
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 from urllib.parse import urlencode
 
 from sse_starlette import ServerSentEvent
 
-from scenewright.service.compat.openai_images.asking import AcceptedRequest, with_current_runs
+from scenewright.service.compat.adapter import (
+    AcceptedRequest,
+    Outcome,
+    cancel_run,
+    check_still,
+    encoded_picture,
+    size_words,
+)
 from scenewright.service.compat.openai_images.bodies import (
+    GenerationBody,
     ImageData,
     ImagesReply,
+    ModelNote,
     ReplyNotes,
     SizeNote,
-    summed,
     usage_of,
 )
 from scenewright.service.compat.openai_images.errors import body_of
 from scenewright.service.core.errors import ServiceError
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.outcomes import (
-    Outcome,
-    cancel_run,
-    check_still,
-    no_picture,
-    outcome_of,
-)
-from scenewright.service.core.pictures import picture_file
 from scenewright.service.core.service import Service
 from scenewright.service.core.store import Run
 
 log = logging.getLogger(__name__)
 
-
-async def outcomes_of(
-    service: Service, asked: AcceptedRequest, base_url: str
-) -> tuple[Outcome, ...]:
-    """Return the outcomes of the runs, those without a picture last.
-
-    Raises ``RunFailed`` if none has a picture.
-    """
-    found = [await outcome_of(service, run, base_url) for run in asked.runs]
-    if all(outcome.image is None for outcome in found):
-        raise no_picture(found)
-    return tuple(sorted(found, key=lambda outcome: outcome.image is None))
-
-
-async def reply_of(service: Service, asked: AcceptedRequest, base_url: str) -> ImagesReply:
-    """Return the pictures of ``asked``, whose runs stand still."""
-    outcomes = await outcomes_of(service, asked, base_url)
-    data: list[ImageData] = []
-    notes: list[SizeNote] = []
-    for outcome in outcomes:
-        if outcome.image is None:
-            continue
-        content, note = await sent_file(service, asked, outcome.id, outcome.image.hash)
-        notes.append(note)
-        shown = ImageData(revised_prompt=outcome.prompt)
-        if asked.body.response_format == "url":
-            shown.url = _address(asked, outcome, note, base_url)
-        else:
-            shown.b64_json = content
-        data.append(shown)
-    return ImagesReply(
-        created=int(time.time()),
-        data=tuple(data),
-        output_format=asked.body.file_format,
-        size=notes[0].sent,
-        usage=usage_of(summed(outcomes)),
-        scenewright=reply_notes(asked, outcomes, notes[0]),
-    )
-
-
-def reply_notes(
-    asked: AcceptedRequest, outcomes: Sequence[Outcome], size: SizeNote | None
-) -> ReplyNotes:
-    """Return the reply's own field."""
-    return ReplyNotes(model=asked.model, size=size, start=asked.start, runs=tuple(outcomes))
-
-
-async def sent_file(
-    service: Service, asked: AcceptedRequest, run: str, image: str
-) -> tuple[str, SizeNote]:
-    """Return the file of a run's picture as it is sent, in base64, and how its size came about."""
-    path = await service.artifacts.image(run, image)
-    # All pictures of a request go on from one.
-    kept = await service.kept_of(asked.runs[0])
-
-    def made() -> tuple[str, SizeNote]:
-        body = asked.body
-        data, size, own = picture_file(
-            path, body.file_format, compression=body.compression, size=asked.size, kept=kept
-        )
-        note = SizeNote(sent=_words(size), drawn=_words(own), scaled=size != own)
-        return base64.b64encode(data).decode(), note
-
-    return await asyncio.to_thread(made)
-
-
-def _address(asked: AcceptedRequest, outcome: Outcome, note: SizeNote, base_url: str) -> str:
-    assert outcome.image is not None
-    body = asked.body
-    if body.file_format == "png" and not note.scaled:
-        return outcome.image.url
-    wanted: dict[str, str] = {"format": body.file_format, "compression": str(body.compression)}
-    if note.scaled:
-        wanted["size"] = note.sent
-    place = f"{base_url.rstrip('/')}/v1/images/files/{outcome.id}/{outcome.image.hash}"
-    return f"{place}?{urlencode(wanted)}"
-
-
-def _words(size: tuple[int, int]) -> str:
-    return f"{size[0]}x{size[1]}"
-
-
 Kind = Literal["image_generation", "image_edit"]
 """Prefix of the types of the events."""
 _QUALITIES = ("low", "medium", "high", "xhigh", "max", "auto")
+_LEAVING: set[asyncio.Task[None]] = set()
+"""Cancellations under way: their clients have left, and nobody else holds them."""
 
 
 class Broken(ServiceError):
@@ -135,125 +52,164 @@ class Broken(ServiceError):
     status = 500
 
 
-_LEAVING: set[asyncio.Task[None]] = set()
-"""Cancellations under way: their clients have left, and nobody else holds them."""
+@dataclass(frozen=True, slots=True)
+class ImagesReplies:
+    """Replies to one request."""
 
+    service: Service
+    """The core."""
+    identity: Identity
+    """The caller."""
+    asked: AcceptedRequest[GenerationBody]
+    """The request."""
+    base_url: str
+    """The caller's address of the service."""
 
-async def events_of(
-    service: Service, identity: Identity, asked: AcceptedRequest, kind: Kind, base_url: str
-) -> AsyncGenerator[ServerSentEvent, None]:
-    """Partial images as candidates are drawn, and each run's picture once it stands still."""
-    told: asyncio.Queue[ServerSentEvent | None] = asyncio.Queue()
-    watching = [
-        asyncio.create_task(_watch(service, identity, asked, run, kind, base_url, told))
-        for run in asked.runs
-    ]
-    whole = False
-    try:
-        left = len(watching)
-        while left:
-            event = await told.get()
-            if event is None:
-                left -= 1
+    async def whole(self) -> ImagesReply:
+        """Return the pictures once all runs stand still."""
+        asked = await self.asked.ended(self.service, self.identity)
+        outcomes = await asked.outcomes(self.service, self.base_url)
+        body = asked.body
+        data: list[ImageData] = []
+        notes: list[SizeNote] = []
+        for outcome in outcomes:
+            if outcome.image is None:
+                continue
+            image, shown = outcome.image, ImageData(revised_prompt=outcome.prompt)
+            content, note = await self._file(outcome.id, image.hash)
+            if body.response_format != "url":
+                shown.b64_json = content
+            elif body.file_format == "png" and not note.scaled:
+                shown.url = image.url
             else:
-                yield event
-        whole = True
-    finally:
-        for task in watching:
-            task.cancel()
-        if not whole and asked.body.scenewright.cancel_on_disconnect:
-            for run in asked.runs:
-                leaving = asyncio.create_task(cancel_run(service, identity, run))
-                _LEAVING.add(leaving)
-                leaving.add_done_callback(_LEAVING.discard)
+                wanted = {"format": body.file_format, "compression": str(body.compression)}
+                if note.scaled:
+                    wanted["size"] = note.sent
+                place = f"{self.base_url.rstrip('/')}/v1/images/files/{outcome.id}/{image.hash}"
+                shown.url = f"{place}?{urlencode(wanted)}"
+            notes.append(note)
+            data.append(shown)
+        return ImagesReply(
+            created=int(time.time()),
+            data=tuple(data),
+            output_format=body.file_format,
+            size=notes[0].sent,
+            usage=usage_of(outcomes),
+            scenewright=self._notes(outcomes, notes[0]),
+        )
 
+    async def events(self, kind: Kind) -> AsyncGenerator[ServerSentEvent, None]:
+        """Yield partial images as candidates are drawn, and each run's picture at its end."""
+        told: asyncio.Queue[ServerSentEvent | None] = asyncio.Queue()
+        runs = self.asked.runs
+        watching = [asyncio.create_task(self._watch(run, kind, told)) for run in runs]
+        whole = False
+        try:
+            left = len(watching)
+            while left:
+                event = await told.get()
+                if event is None:
+                    left -= 1
+                else:
+                    yield event
+            whole = True
+        finally:
+            for task in watching:
+                task.cancel()
+            if not whole and self.asked.body.scenewright.cancel_on_disconnect:
+                for run in runs:
+                    leaving = asyncio.create_task(cancel_run(self.service, self.identity, run))
+                    _LEAVING.add(leaving)
+                    leaving.add_done_callback(_LEAVING.discard)
 
-async def _watch(
-    service: Service,
-    identity: Identity,
-    asked: AcceptedRequest,
-    run: Run,
-    kind: Kind,
-    base_url: str,
-    told: asyncio.Queue[ServerSentEvent | None],
-) -> None:
-    """Tell of one run; none at its end, whatever happens."""
-    shown, most = 0, asked.body.partial_images or 0
-    try:
-        async with aclosing(service.follow(identity, run)) as happened:
-            async for one in happened:
-                if one is None or one.kind != "generated" or shown >= most:
-                    continue
-                event = json.loads(one.data)
-                # The picture that the client sent itself is no news.
-                if event["purpose"] != "candidate" or event["given"]:
-                    continue
-                content, size = await sent_file(service, asked, run.id, event["image"])
-                await told.put(
-                    _event(
-                        f"{kind}.partial_image",
-                        asked,
-                        content,
-                        size,
-                        partial_image_index=shown,
-                        scenewright={"run": run.id, "round": event["round"]},
-                    )
-                )
-                shown += 1
-        await told.put(await _completed(service, identity, asked, run, kind, base_url))
-    except ServiceError as error:
-        error.detail = service.disclosure.text(error)
-        await told.put(_error(error))
-    except Exception:
-        # The reply has begun: no other handler can tell the client any more.
-        log.exception("the stream of run %s broke", run.id)
-        await told.put(_error(Broken(f"something went wrong here; the run goes on: {run.id}")))
-    finally:
-        told.put_nowait(None)
+    async def _watch(
+        self, run: Run, kind: Kind, told: asyncio.Queue[ServerSentEvent | None]
+    ) -> None:
+        """Tell of one run; none at its end, whatever happens."""
+        service, identity, shown = self.service, self.identity, 0
+        error: ServiceError | None = None
+        try:
+            async with aclosing(service.follow(identity, run)) as happened:
+                async for one in happened:
+                    if one is None or one.kind != "generated":
+                        continue
+                    event = json.loads(one.data)
+                    # The picture that the client sent itself is no news.
+                    new = event["purpose"] == "candidate" and not event["given"]
+                    if new and shown < (self.asked.body.partial_images or 0):
+                        about = {"run": run.id, "round": event["round"]}
+                        await told.put(
+                            await self._event(
+                                f"{kind}.partial_image", run.id, event["image"],
+                                {"partial_image_index": shown, "scenewright": about},
+                            )
+                        )  # fmt: skip
+                        shown += 1
+            run = await service.run(identity, run.id)
+            check_still([run])
+            outcomes = await replace(self.asked, runs=(run,)).outcomes(service, self.base_url)
+            image = outcomes[0].image
+            assert image is not None
+            about = {"usage": usage_of(outcomes).model_dump(mode="json")}
+            await told.put(
+                await self._event(f"{kind}.completed", run.id, image.hash, about, outcomes)
+            )
+        except ServiceError as found:
+            error = found
+            error.detail = service.disclosure.text(error)
+        except Exception:
+            # The reply has begun: no other handler can tell the client any more.
+            log.exception("the stream of run %s broke", run.id)
+            error = Broken(f"something went wrong here; the run goes on: {run.id}")
+        finally:
+            if error is not None:
+                body = {"type": "error", **body_of(error)[1]}
+                told.put_nowait(ServerSentEvent(json.dumps(body), event="error"))
+            told.put_nowait(None)
 
+    async def _event(
+        self,
+        kind: str,
+        run: str,
+        image: str,
+        about: dict[str, Any],
+        outcomes: Sequence[Outcome] = (),
+    ) -> ServerSentEvent:
+        """Return the event of a picture; ``outcomes``: of a run that has ended."""
+        body = self.asked.body
+        content, size = await self._file(run, image)
+        data = {
+            "type": kind,
+            "b64_json": content,
+            "created_at": int(time.time()),
+            "background": "opaque",
+            "output_format": body.file_format,
+            "quality": body.quality if body.quality in _QUALITIES else "auto",
+            "size": size.sent,
+            **about,
+        }
+        if outcomes:
+            data["scenewright"] = self._notes(outcomes, size).model_dump(mode="json")
+        return ServerSentEvent(json.dumps(data), event=kind)
 
-def _error(error: ServiceError) -> ServerSentEvent:
-    body = {"type": "error", **body_of(error)[1]}
-    return ServerSentEvent(json.dumps(body), event="error")
+    async def _file(self, run: str, image: str) -> tuple[str, SizeNote]:
+        """Return a run's picture as it is sent, in base64, and how its size came about."""
+        asked, body = self.asked, self.asked.body
+        content, size, own = await encoded_picture(
+            self.service, run, image, body.file_format, compression=body.compression,
+            # All pictures of a request go on from one.
+            size=asked.size, kept=await self.service.kept_of(asked.runs[0]),
+        )  # fmt: skip
+        note = SizeNote(sent=size_words(size), drawn=size_words(own), scaled=size != own)
+        return content, note
 
-
-async def _completed(
-    service: Service,
-    identity: Identity,
-    asked: AcceptedRequest,
-    run: Run,
-    kind: Kind,
-    base_url: str,
-) -> ServerSentEvent:
-    run = await service.run(identity, run.id)
-    check_still([run])
-    mine = with_current_runs(asked, [run])
-    outcomes = await outcomes_of(service, mine, base_url)
-    image = outcomes[0].image
-    assert image is not None
-    content, size = await sent_file(service, asked, run.id, image.hash)
-    return _event(
-        f"{kind}.completed",
-        asked,
-        content,
-        size,
-        usage=usage_of(summed(outcomes)).model_dump(mode="json"),
-        scenewright=reply_notes(mine, outcomes, size).model_dump(mode="json"),
-    )
-
-
-def _event(
-    kind: str, asked: AcceptedRequest, content: str, size: SizeNote, **more: Any
-) -> ServerSentEvent:
-    body = asked.body
-    data = {
-        "type": kind,
-        "b64_json": content,
-        "created_at": int(time.time()),
-        "background": "opaque",
-        "output_format": body.file_format,
-        "quality": body.quality if body.quality in _QUALITIES else "auto",
-        "size": size.sent,
-        **more,
-    }
-    return ServerSentEvent(json.dumps(data), event=kind)
+    def _notes(self, outcomes: Sequence[Outcome], size: SizeNote) -> ReplyNotes:
+        body, request = self.asked.body, self.asked.request
+        profile = request.profile or ""
+        known = body.scenewright.profile is not None or body.model == profile
+        return ReplyNotes(
+            model=ModelNote(asked=body.model, profile=profile, known=known),
+            size=size,
+            start=request.start,
+            runs=tuple(outcomes),
+        )

@@ -1,4 +1,4 @@
-"""``POST /v1/images/generations`` and ``POST /v1/images/edits``."""
+"""``POST /v1/images/generations``, ``POST /v1/images/edits`` and ``GET /v1/models``."""
 
 from __future__ import annotations
 
@@ -6,43 +6,50 @@ import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from sse_starlette import EventSourceResponse
 
-from scenewright.service.api.common import Core, HeadRoute, Reader, Refiner, RunId, RunsKey
+from scenewright.service.api.common import (
+    Core,
+    HeadRoute,
+    Reader,
+    Refiner,
+    RunId,
+    RunsKey,
+    event_stream,
+)
 from scenewright.service.api.images import Hash
 from scenewright.service.api.large_bodies import LargeBodyRoute
-from scenewright.service.compat.openai_images.asking import (
-    SCHEMA,
-    AcceptedRequest,
-    ask,
-    read_edit,
-    with_current_runs,
-)
+from scenewright.service.compat.adapter import AcceptedRequest, obstacles
+from scenewright.service.compat.openai_images.asking import RetryCount, ask
 from scenewright.service.compat.openai_images.bodies import (
     ErrorReply,
     GenerationBody,
     ImagesReply,
+    ModelInfo,
+    ModelList,
     read_size,
 )
-from scenewright.service.compat.openai_images.errors import json_body
-from scenewright.service.compat.openai_images.replies import Kind, events_of, reply_of
-from scenewright.service.compat.openai_images.retries import RetryCount, is_retry
+from scenewright.service.compat.openai_images.edits import SCHEMA, read_edit
+from scenewright.service.compat.openai_images.errors import ModelNotFound, json_body
+from scenewright.service.compat.openai_images.replies import ImagesReplies, Kind
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.outcomes import ended
 from scenewright.service.core.pictures import FileFormat, picture_file
 from scenewright.service.core.service import Service
 
 router = APIRouter(prefix="/v1/images", tags=["openai"], route_class=LargeBodyRoute)
 files = APIRouter(prefix="/v1/images/files", tags=["openai"], route_class=HeadRoute)
+profiles = APIRouter(prefix="/v1/models", tags=["openai"], route_class=HeadRoute)
 
+_ERROR: dict[int | str, dict[str, Any]] = {
+    "default": {"model": ErrorReply, "description": "An error in OpenAI's format."}
+}
 _REPLIES: dict[int | str, dict[str, Any]] = {
     200: {
         "model": ImagesReply,
         "description": "The pictures; with `stream`, server-sent events.",
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
     },
-    "default": {"model": ErrorReply, "description": "An error in OpenAI's format."},
+    **_ERROR,
 }
 
 
@@ -64,7 +71,7 @@ async def generations(
 
     A client that leaves cancels nothing, unless it streams and asks for it.
     """
-    taken = await ask(service, identity, asked, key, retry=is_retry(retries))
+    taken = await ask(service, identity, asked, key, retries=retries)
     return await _reply(service, identity, taken, "image_generation", request)
 
 
@@ -83,22 +90,21 @@ async def edits(
 ) -> Any:
     """Go on from a picture: it is judged, and what is missing in it is repaired."""
     body, uploaded = await read_edit(request, service.settings)
-    taken = await ask(service, identity, body, key, uploaded, retry=is_retry(retries))
+    taken = await ask(service, identity, body, key, uploaded, retries=retries)
     return await _reply(service, identity, taken, "image_edit", request)
 
 
 async def _reply(
-    service: Service, identity: Identity, asked: AcceptedRequest, kind: Kind, request: Request
+    service: Service,
+    identity: Identity,
+    asked: AcceptedRequest[GenerationBody],
+    kind: Kind,
+    request: Request,
 ) -> Any:
-    base = str(request.base_url)
+    replies = ImagesReplies(service, identity, asked, str(request.base_url))
     if asked.body.stream:
-        return EventSourceResponse(
-            events_of(service, identity, asked, kind, base),
-            ping=max(1, int(service.settings.keep_alive_seconds)),
-            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-        )
-    runs = await ended(service, identity, asked.runs)
-    return await reply_of(service, with_current_runs(asked, runs), base)
+        return event_stream(service, replies.events(kind))
+    return await replies.whole()
 
 
 @files.get(
@@ -109,7 +115,7 @@ async def _reply(
             "content": {"image/png": {}, "image/jpeg": {}, "image/webp": {}},
             "description": "The picture.",
         },
-        "default": _REPLIES["default"],
+        **_ERROR,
     },
 )
 async def file(
@@ -137,3 +143,24 @@ async def file(
     )
     headers = {"Cache-Control": "private, max-age=31536000, immutable"}
     return Response(data, media_type=f"image/{form}", headers=headers)
+
+
+@profiles.get("", summary="List the profiles as models", response_model=ModelList, responses=_ERROR)
+async def models(service: Core, identity: Reader) -> ModelList:
+    """Return the profiles that can run here, under OpenAI's name for them."""
+    found = await asyncio.to_thread(obstacles, service)
+    return ModelList(data=tuple(ModelInfo(id=name) for name, lost in found.items() if not lost))
+
+
+@profiles.get(
+    "/{model}", summary="See a profile as a model", response_model=ModelInfo, responses=_ERROR
+)
+async def model(model: str, service: Core, identity: Reader) -> ModelInfo:
+    """Return a profile that can run here; of another one, what it lacks."""
+    found = await asyncio.to_thread(obstacles, service)
+    if model not in found:
+        there = ", ".join(name for name, lost in found.items() if not lost)
+        raise ModelNotFound(f"there is no model {model[:100]!r}: there are {there}")
+    if found[model]:
+        raise ModelNotFound(found[model])
+    return ModelInfo(id=model)

@@ -1,14 +1,17 @@
-"""Outcomes of runs, for doors whose replies are pictures: the facts and scores beside them.
+"""Adapter on which doors of other tools stand: from pictures that are asked for to their runs.
 
-From the size that somebody wants to one that the backend draws well.
+A door reads its own form of a request, has its runs taken in and waited for here, and writes its
+own form of their outcomes: the pictures with the facts and scores beside them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import math
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from pydantic import BaseModel, Field
 
@@ -18,16 +21,30 @@ from scenewright.core.ports.backend import BackendError, BackendFeatures
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.reporting import Reporting
 from scenewright.runs.model_factory.profiles import backend_of
+from scenewright.runs.readiness import lacking
 from scenewright.runs.result import RunResult
+from scenewright.service.core.admission import lacking_words
 from scenewright.service.core.errors import KeyReused, ServiceError, Unavailable
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.requests import profile_of, reading_warnings, stored_intent
+from scenewright.service.core.pictures import FileFormat, picture_file
+from scenewright.service.core.requests import reading_warnings, stored_intent
 from scenewright.service.core.schemas import Door, Link, RefinementRequest, Status
 from scenewright.service.core.service import STANDS_STILL, Service
 from scenewright.service.core.store import Run, link_of
 
+Size = tuple[int, int]
+"""(width, height) in pixels."""
 SizeWords = str
 """``WIDTHxHEIGHT`` in pixels."""
+_GRID = 16
+"""All models draw sides that are multiples of it."""
+_LEAST, _MOST = 0.5, 2.0
+"""Shares of a model's own number of pixels between which it draws well: far from what they were
+trained on, diffusion models repeat things or lose them."""
+_LONGEST = 4.0
+"""Most times that one side is as long as the other, likewise."""
+_ANY = SceneGraph()
+Body = TypeVar("Body")
 
 
 class FactOutcome(BaseModel):
@@ -104,10 +121,48 @@ class Outcome(BaseModel):
     """images, seconds, tokens_in, tokens_out, usd, judge_calls, cached."""
 
 
-async def outcome_of(service: Service, run: Run, base_url: str) -> Outcome:
-    """Return the outcome of ``run`` so far; ``base_url`` is the caller's address of the service."""
-    result = await service.result(run)
-    return await asyncio.to_thread(_outcome, run, result, base_url.rstrip("/"))
+@dataclass(frozen=True, slots=True)
+class AcceptedRequest(Generic[Body]):
+    """A request whose runs were taken in."""
+
+    body: Body
+    """Body of the request."""
+    request: RefinementRequest
+    """Run that it asks for; of several the first."""
+    runs: tuple[Run, ...]
+    """One a picture."""
+    size: Size | None
+    """(width, height) to send pictures at; none: as they were drawn."""
+
+    async def ended(self, service: Service, identity: Identity) -> Self:
+        """Return the request once all of its runs stand still.
+
+        Raises ``RunsGoOn`` if the service ends before.
+        """
+        finished = (service.finished(identity, run) for run in self.runs)
+        runs = tuple(await asyncio.gather(*finished))
+        check_still(runs)
+        return replace(self, runs=runs)
+
+    async def outcomes(
+        self, service: Service, base_url: str, *, needed: bool = True
+    ) -> tuple[Outcome, ...]:
+        """Return the outcomes of the runs, which stand still: those without a picture last.
+
+        ``base_url`` is the caller's address of the service. Raises ``RunFailed`` if a picture is
+        ``needed`` and there is none.
+        """
+        found = [
+            await asyncio.to_thread(_outcome, run, await service.result(run), base_url.rstrip("/"))
+            for run in self.runs
+        ]
+        if needed and all(outcome.image is None for outcome in found):
+            told = (
+                f"run {one.id}: {one.error or f'it is {one.status} without a picture'}"
+                for one in found
+            )
+            raise RunFailed(f"no picture was drawn: {'; '.join(told)}")
+        return tuple(sorted(found, key=lambda outcome: outcome.image is None))
 
 
 def _outcome(run: Run, result: RunResult | None, base: str) -> Outcome:
@@ -177,34 +232,38 @@ class RunFailed(ServiceError):
         return {**super().headers, "x-should-retry": "false"}
 
 
-def no_picture(outcomes: Sequence[Outcome]) -> RunFailed:
-    """Return the error of runs of which none has a picture."""
-    said = [
-        f"run {outcome.id}: {outcome.error or f'it is {outcome.status} without a picture'}"
-        for outcome in outcomes
-    ]
-    return RunFailed(f"no picture was drawn: {'; '.join(said)}")
-
-
-async def submit_all(
+async def accept(
     service: Service,
     identity: Identity,
-    requests: Sequence[RefinementRequest],
+    body: Body,
+    request: RefinementRequest,
     door: Door,
-    key: str | None = None,
-    body: str = "",
-) -> list[Run]:
-    """Take all of ``requests`` in, or none: if one is refused, those before it are cancelled.
+    *,
+    count: int,
+    size: Size | None,
+    group: str,
+    key: str | None,
+    content: str,
+) -> AcceptedRequest[Body]:
+    """Take in a run a picture, with the request's seed and those after it: all of them or none.
 
-    ``key``: the caller's own idempotency key, which errors name in place of the keys that the door
-    has made of it. ``body``: digest of the body that asks for all of them, so that the key is
-    refused with any other.
+    ``size``: as :class:`AcceptedRequest` has it. ``group`` is what the idempotency keys of the runs
+    have in common, and ``key`` the caller's own, which errors name in place of these; ``content``
+    is the digest of all that was sent, so that the key is refused with anything else. Raises
+    ``ServiceError``.
     """
+    drawn = None
+    if size is not None:
+        drawn = drawn_size(size, await features_of(service, request))
+    if drawn is not None:
+        request = request.model_copy(update={"width": drawn[0], "height": drawn[1]})
     runs: list[Run] = []
     begun: list[Run] = []
     try:
-        for request in requests:
-            run, new = await service.submit(identity, request, door, body=body)
+        for at in range(count):
+            own = {"seed": request.seed + at, "idempotency_key": f"{door}:{group}:{at}"}
+            asked = request.model_copy(update=own)
+            run, new = await service.submit(identity, asked, door, body=content)
             runs.append(run)
             if new:
                 begun.append(run)
@@ -214,7 +273,7 @@ async def submit_all(
         if isinstance(error, KeyReused) and key is not None:
             raise KeyReused(key, error.run) from error
         raise
-    return runs
+    return AcceptedRequest(body, request, tuple(runs), size)
 
 
 async def cancel_run(service: Service, identity: Identity, run: Run) -> None:
@@ -228,11 +287,25 @@ async def cancel_run(service: Service, identity: Identity, run: Run) -> None:
             return
 
 
-async def ended(service: Service, identity: Identity, runs: Sequence[Run]) -> list[Run]:
-    """Return ``runs`` once all of them stand still; ``RunsGoOn`` if the service ends before."""
-    found = await asyncio.gather(*(service.finished(identity, run) for run in runs))
-    check_still(found)
-    return list(found)
+async def encoded_picture(
+    service: Service, run: str, image: str, form: FileFormat = "png", **options: Any
+) -> tuple[str, Size, Size]:
+    """Return the file of a run's picture in base64, its size, and the one that it was drawn at.
+
+    ``options``: of :func:`picture_file`.
+    """
+    path = await service.artifacts.image(run, image)
+
+    def encode() -> tuple[str, Size, Size]:
+        data, size, own = picture_file(path, form, **options)
+        return base64.b64encode(data).decode(), size, own
+
+    return await asyncio.to_thread(encode)
+
+
+def size_words(size: Size) -> SizeWords:
+    """Return a size in words."""
+    return f"{size[0]}x{size[1]}"
 
 
 def check_still(runs: Sequence[Run]) -> None:
@@ -246,18 +319,6 @@ def check_still(runs: Sequence[Run]) -> None:
         )
 
 
-_GRID = 16
-"""All models draw sides that are multiples of it."""
-_LEAST, _MOST = 0.5, 2.0
-"""Shares of a model's own number of pixels between which it draws well: far from what they were
-trained on, diffusion models repeat things or lose them."""
-_LONGEST = 4.0
-"""Most times that one side is as long as the other, likewise."""
-
-Size = tuple[int, int]
-"""(width, height) in pixels."""
-
-
 async def features_of(service: Service, request: RefinementRequest) -> BackendFeatures:
     """Return the features of the backend of ``request``.
 
@@ -265,17 +326,29 @@ async def features_of(service: Service, request: RefinementRequest) -> BackendFe
     """
 
     def read() -> BackendFeatures:
-        given = service.models(request).get("backend") if service.models is not None else None
-        if given is not None:
-            features: BackendFeatures = given.features
-            return features
-        profile = profile_of(request, service.base, service.settings.profiles)
-        return backend_of(profile.backend, service.base).features
+        given = service.replaced(request).get("backend")
+        backend = given or backend_of(service.profile(request).backend, service.base)
+        features: BackendFeatures = backend.features
+        return features
 
     try:
         return await asyncio.to_thread(read)
     except BackendError as error:
         raise Unavailable(str(error)) from error
+
+
+def obstacles(service: Service, *names: str) -> dict[str, str]:
+    """Return why profiles that may be asked for cannot run here, by name; empty: they can.
+
+    Those of ``names``, or all. Where other machines may drive the runs, what is here says nothing
+    of them.
+    """
+    known, found = service.profiles(), {}
+    for name in names or known:
+        given = service.replaced(RefinementRequest(scene=_ANY, profile=name))
+        lost = lacking(known[name], service.base, replaced=given) if service.drives else ()
+        found[name] = lacking_words(name, lost) if lost else ""
+    return found
 
 
 def drawn_size(wanted: Size, features: BackendFeatures) -> Size | None:
@@ -284,36 +357,23 @@ def drawn_size(wanted: Size, features: BackendFeatures) -> Size | None:
     ``wanted`` itself if the backend draws it well; else a size of much the same shape, from which
     the picture is scaled.
     """
-    found = _nearest(wanted, features)
-    return None if found == features.default_size else found
-
-
-def drawn_at(
-    request: RefinementRequest, wanted: Size, features: BackendFeatures
-) -> RefinementRequest:
-    """Return ``request`` with the size to draw for a picture of ``wanted``."""
-    drawn = drawn_size(wanted, features)
-    if drawn is None:
-        return request
-    return request.model_copy(update={"width": drawn[0], "height": drawn[1]})
-
-
-def _nearest(wanted: Size, features: BackendFeatures) -> Size:
     width, height = wanted
     if features.sizes is not None:
-        return min(
+        found = min(
             features.sizes,
             key=lambda size: (
                 round(abs(math.log(size[0] * height / (size[1] * width))), 3),
                 abs(math.log(size[0] * size[1] / (width * height))),
             ),
         )
-    own = features.default_size[0] * features.default_size[1]
-    shape, area = width / height, width * height
-    if not 1 / _LONGEST <= shape <= _LONGEST or not _LEAST <= area / own <= _MOST:
-        shape = min(max(shape, 1 / _LONGEST), _LONGEST)
-        width, height = round(math.sqrt(own * shape)), round(math.sqrt(own / shape))
-    return _on_grid(width), _on_grid(height)
+    else:
+        own = features.default_size[0] * features.default_size[1]
+        shape, area = width / height, width * height
+        if not 1 / _LONGEST <= shape <= _LONGEST or not _LEAST <= area / own <= _MOST:
+            shape = min(max(shape, 1 / _LONGEST), _LONGEST)
+            width, height = round(math.sqrt(own * shape)), round(math.sqrt(own / shape))
+        found = _on_grid(width), _on_grid(height)
+    return None if found == features.default_size else found
 
 
 def _on_grid(side: int) -> int:

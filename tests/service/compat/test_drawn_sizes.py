@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.service.core.outcomes import drawn_size
+from scenewright.service.compat.adapter import drawn_size
 from tests.doubles import ScriptedBackend
 
 ANY = replace(ScriptedBackend(lambda request: 0).features, default_size=(512, 512))
