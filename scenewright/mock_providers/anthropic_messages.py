@@ -11,15 +11,18 @@ from pydantic_core import from_json
 from scenewright.mock_providers.pictures import decode_base64
 from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.streams import Event, message_events, named_events
-from scenewright.mock_providers.turns import Block, Reading, text_part, tool_schema
 from scenewright.mock_providers.wire import (
+    Block,
     ModelReply,
     ModelRequest,
+    Reading,
     TokenCounts,
     Wire,
     as_count,
     as_object,
     objects,
+    text_part,
+    tool_schema,
 )
 from scenewright.providers.clients.base import Tools
 

@@ -28,14 +28,16 @@ from scenewright.mock_providers.problems import Problem
 from scenewright.mock_providers.refusals import check_form
 from scenewright.mock_providers.request_input import Finish, Visit, encoded, json_object
 from scenewright.mock_providers.server import MockProviders
-from scenewright.mock_providers.turns import Block, Reading, text_part
 from scenewright.mock_providers.wire import (
+    Block,
     Format,
+    Reading,
     TokenCounts,
     as_list,
     as_object,
     as_text,
     objects,
+    text_part,
 )
 from scenewright.prompts import load_prompt
 

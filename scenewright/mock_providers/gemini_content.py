@@ -15,18 +15,19 @@ from pydantic.alias_generators import to_camel
 
 from scenewright.core.validation import first_problem
 from scenewright.mock_providers.openai_text import logprob
-from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.shapes import ABSENT
+from scenewright.mock_providers.problems import ABSENT, Problem
 from scenewright.mock_providers.streams import Event, content_events
-from scenewright.mock_providers.turns import Block, Reading, tool_schema
 from scenewright.mock_providers.wire import (
     MAX_ALTERNATIVES,
+    Block,
     Format,
     ModelReply,
     ModelRequest,
+    Reading,
     TokenCounts,
     Wire,
     as_count,
+    tool_schema,
 )
 from scenewright.providers.clients.base import Tools
 

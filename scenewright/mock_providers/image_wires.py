@@ -40,11 +40,10 @@ from scenewright.mock_providers.models import (
     unfinished,
 )
 from scenewright.mock_providers.openai_text import OpenAIFormat
-from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.problems import ABSENT, Problem
 from scenewright.mock_providers.refusals import table
 from scenewright.mock_providers.request_input import Events, Finish, Visit, json_object
 from scenewright.mock_providers.server import MockProviders
-from scenewright.mock_providers.shapes import ABSENT
 from scenewright.mock_providers.streams import named_events
 from scenewright.mock_providers.wire import Format, TokenCounts, as_text
 

@@ -13,21 +13,24 @@ from typing import Any
 from langchain_core.messages import ToolCall
 
 from scenewright.mock_providers.pictures import from_data_url
-from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.shapes import ABSENT
+from scenewright.mock_providers.problems import ABSENT, Problem
 from scenewright.mock_providers.streams import Event, chat_events, named_events, response_events
-from scenewright.mock_providers.turns import Block, PartReaders, Reading, text_part, tool_schema
 from scenewright.mock_providers.wire import (
     MAX_ALTERNATIVES,
+    Block,
     Format,
     ModelReply,
     ModelRequest,
+    PartReaders,
+    Reading,
     Token,
     TokenCounts,
     Wire,
     as_count,
     as_object,
     objects,
+    text_part,
+    tool_schema,
 )
 from scenewright.providers.clients.base import Tools
 

@@ -1,12 +1,15 @@
-"""Errors of the mock server, in the form of each provider.
+"""Replies and errors of the mock server as data, in the form of each provider.
 
-The providers' words, the shapes of their errors and their headers are in ``problems.toml``.
+Replies are the shapes of ``shapes.toml``, filled with values; the providers' words, the shapes of
+their errors and their headers are in ``problems.toml``.
 """
 
 from __future__ import annotations
 
 import datetime
+import json
 import math
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +19,39 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Json
 
-from scenewright.mock_providers.shapes import ABSENT, fill
+ABSENT: Any = object()
+"""Value of a field that is left out."""
+_ALONE = re.compile(r"\{(\w+)\}")
+
+
+def fill(shape: Any, values: Mapping[str, Any]) -> Any:
+    """Return ``shape`` with ``values``: ``"{name}"`` is one itself, within a text its words."""
+    match shape:
+        case dict():
+            filled = {fill(key, values): fill(one, values) for key, one in shape.items()}
+            return {key: one for key, one in filled.items() if one is not ABSENT}
+        case list():
+            return [fill(one, values) for one in shape]
+        case str() if alone := _ALONE.fullmatch(shape):
+            return values[alone[1]]
+        case str():
+            return shape.format_map(values)
+    return shape
+
+
+@cache
+def _shapes() -> dict[str, dict[str, Any]]:
+    text = Path(__file__).with_name("shapes.toml").read_text(encoding="utf-8")
+    return {
+        provider: {name: json.loads(shape) for name, shape in shapes.items()}
+        for provider, shapes in tomllib.loads(text).items()
+    }
+
+
+def shaped(provider: str, name: str, /, **values: Any) -> Any:
+    """Return the shape ``name`` of ``provider`` with ``values``."""
+    return fill(_shapes()[provider][name], values)
+
 
 ProblemKind = Literal[
     "invalid", "image", "unknown_model", "retired_model", "no_route", "too_large", "rate_limited",

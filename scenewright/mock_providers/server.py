@@ -63,11 +63,11 @@ from scenewright.mock_providers.scripts import ANNOTATOR, DIRECTOR, POET
 from scenewright.mock_providers.settings import LIMITS, MockSettings
 from scenewright.mock_providers.sheets import is_of_pairs, plain_question, render_answer, sheet_of
 from scenewright.mock_providers.tool_replies import is_annotating, is_seeing, line_of
-from scenewright.mock_providers.turns import Reading
 from scenewright.mock_providers.wild import Wild
 from scenewright.mock_providers.wire import (
     Format,
     ModelRequest,
+    Reading,
     ScriptedReply,
     TokenCounts,
     Wire,

@@ -39,7 +39,7 @@ from scenewright.providers.clients.client import (
 )
 from scenewright.providers.clients.reading import RawCall, RawCompletion, StatusError
 from scenewright.providers.clients.systemone import post_json
-from scenewright.providers.error_bodies import retry_delay
+from scenewright.providers.replies import retry_delay
 from scenewright.providers.retry import Decision, RequestChanged, UnusableReply
 from scenewright.providers.transport import http_client
 from scenewright.providers.usage import Usage

@@ -29,19 +29,17 @@ from scenewright.providers.clients.base import (
     Token,
     ToolCall,
 )
-from scenewright.providers.error_bodies import (
+from scenewright.providers.replies import (
+    answer_of,
+    best_object,
     context_overflow,
     decoded,
     error_message,
     overflow_text,
-    retry_delay,
-    silently_cut,
-)
-from scenewright.providers.replies import (
-    answer_of,
-    best_object,
     page_problem,
     repeats,
+    retry_delay,
+    silently_cut,
     status_inside,
 )
 from scenewright.providers.retry import (
