@@ -53,8 +53,7 @@ from scenewright.providers.clients.base import (
     place_of,
 )
 from scenewright.providers.clients.client import attempts, make_client
-from scenewright.providers.known_models import end_of, endings
-from scenewright.providers.model_facts import model_facts
+from scenewright.providers.model_facts import end_of, endings, model_facts
 from scenewright.providers.replies import ERROR_TEXTS
 from scenewright.providers.retry import (
     FailedAttempt,

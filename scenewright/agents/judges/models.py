@@ -19,8 +19,13 @@ from scenewright.config.accounts import DECISION_HOSTS, KEY_VARIABLES, AccountSp
 from scenewright.core.ports.judge import JudgeCaps, JudgeError
 from scenewright.providers.clients.base import ClientSettings
 from scenewright.providers.clients.reading import of_other
-from scenewright.providers.known_models import ModelEnd
-from scenewright.providers.model_facts import ModelTableError, checked, model_facts, row_of
+from scenewright.providers.model_facts import (
+    ModelEnd,
+    ModelTableError,
+    checked,
+    model_facts,
+    row_of,
+)
 
 M = TypeVar("M", bound=BaseModel)
 _MEDIA_TOKENS = {"low": "media-280", "medium": "media-560", "high": "media-1120"}

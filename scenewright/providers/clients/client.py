@@ -34,7 +34,7 @@ from scenewright.providers.clients.base import (
     Terms,
     place_of,
 )
-from scenewright.providers.clients.negotiation import Negotiation
+from scenewright.providers.clients.negotiation import KnownServer, Negotiation
 from scenewright.providers.clients.reading import (
     RawCompletion,
     StreamedResponse,
@@ -43,7 +43,6 @@ from scenewright.providers.clients.reading import (
     is_stream,
     of_other,
 )
-from scenewright.providers.known_models import KnownServer
 from scenewright.providers.retry import (
     Decision,
     Transient,
