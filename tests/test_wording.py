@@ -115,7 +115,6 @@ LEFT = frozenset(
         "agents/parsers/links.py:waits",
         "agents/parsers/mentions.py:bare",
         "agents/parsers/mentions.py:told",
-        "agents/parsers/second_looks.py:apart",
         "core/facts.py:held",
         "core/facts.py:wishes",
         "core/inflection.py:ordered",

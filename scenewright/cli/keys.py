@@ -270,7 +270,7 @@ _LIMITS = {
 
 def has_database(data: Path | None, database: str | None) -> bool:
     """Return whether the service has a database; a read makes none."""
-    from scenewright.service.core.private_files import sqlite_file
+    from scenewright.service.core.database import sqlite_file
     from scenewright.service.core.settings import service_settings
 
     file = sqlite_file(service_settings(data=data, database=database))

@@ -154,6 +154,7 @@ def train(
     widths: str = "1024,768,384",
     heads: options.Positive = 8,
     literal: bool = False,
+    full_image: bool = False,
     seed: options.Seed = 0,
     work: WorkOption = None,
     device: str = "auto",
@@ -177,6 +178,7 @@ def train(
     Args:
         out: Folder of the heads.
         literal: Attention as the paper writes it, which ignores the full image.
+        full_image: The heads see the full image too, not the crop alone.
     """
     from scenewright.evals.studies.olip.evaluation import floors
     from scenewright.evals.studies.olip.training import evaluate_heads, fit, training_report
@@ -193,6 +195,7 @@ def train(
         embedding=prepared.features.full.shape[1],
         heads=heads,
         widths=layers,
+        full_image=full_image or literal,
         residual=not literal,
     )
     with show_progress("epoch", quiet) as show:

@@ -86,11 +86,6 @@ def joined_names(tokens: Sequence[Token], nouns: list[int]) -> int:
     return end
 
 
-def is_doer(word: str) -> bool:
-    """Return whether a noun of no list is that of a trade: "conductor"."""
-    return word.endswith(("or", "er", "ist", "man", "ian")) and not is_animate(word)
-
-
 def says(tokens: Sequence[Token], at: int, *words: str) -> bool:
     """Return whether one of ``words`` is at ``at``."""
     return at < len(tokens) and tokens[at].lower in words
