@@ -1,7 +1,9 @@
 """Read replies as servers really send them: errors inside a 200, pages, thoughts, JSON, pictures.
 
 Pure functions over text and decoded JSON, without a provider's SDK: every client and every role
-reads through them. A reply is data; nothing in it is followed.
+reads through them. A reply is data; nothing in it is followed. Servers, gateways and proxies each
+have a form of their own for errors: people read the words of the server that failed and not of the
+gateway before it.
 """
 
 from __future__ import annotations

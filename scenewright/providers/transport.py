@@ -5,6 +5,10 @@ and nowhere else: no redirects, no other hosts. A reply is bounded after decompr
 is none (an error inside, a page of HTML) gets the status that it means, so that every SDK raises
 its own error. Each received part of a reply is reported to :func:`listen_for_parts`, which makes a
 timeout one of silence.
+
+``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY`` and ``NO_PROXY`` (lower case wins, as in curl) are
+read here for all clients, because libraries differ in what they understand. Unlike curl and like
+Go, an address of this machine is reached directly: a company's proxy cannot reach it.
 """
 
 from __future__ import annotations

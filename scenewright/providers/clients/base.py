@@ -1,4 +1,9 @@
-"""Requests and completions in a common form, and the settings of a model."""
+"""Requests and completions in a common form, the settings of a model, and schemas of answers.
+
+Every schema that is sent bounds its strings and lists, because a small model behind a grammar may
+repeat itself until its tokens are used up. Providers refuse or ignore some of these bounds;
+:func:`schema_for` leaves those out. The answer is validated against the whole schema all the same.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Base of all providers' clients: attempts of a model, each unlike the one before.
 
 A client turns a :class:`CompletionRequest` into its provider's wire format, makes one attempt and
-returns a :class:`Completion`. Limits, time, repetitions and usage are the
+returns a :class:`Completion`, or a picture for an :class:`ImageRequest`. :func:`make_client`
+imports a provider's SDK when its first client is made. Limits, time, repetitions and usage are the
 :class:`~scenewright.providers.caller.Caller`'s.
 """
 

@@ -2,6 +2,11 @@
 
 Everything here is pure: :func:`request_body` builds a request,
 :func:`add_chat_event` and :func:`add_response_event` collect what comes.
+
+On some servers a JSON schema binds a reply and tools do not. There a tool that must be called is
+described in words and requested as the JSON object of its arguments; with several tools the object
+names one: ``{"call": {"tool": NAME, "arguments": {...}}}``. Earlier calls and their answers become
+text.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 A client fills a :class:`RawCompletion` with what its wire format holds; :func:`completion_of` makes
 the completion of it: thoughts cut, the wanted object found, refusals, cuts and empty replies told.
+:func:`of_other` decides what an error means: final, worth another try, or a rate limit.
 """
 
 from __future__ import annotations
