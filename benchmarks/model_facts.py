@@ -34,7 +34,7 @@ from scenewright.config.settings import Settings
 from scenewright.core.formats.triplets import read_scene
 from scenewright.miniature.painter import paint
 from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
-from scenewright.providers.known_models import end_of
+from scenewright.providers.model_facts import end_of
 from scenewright.providers.usage import PriceTable
 from scenewright.runs.api import refine
 from scenewright.runs.scoring import score

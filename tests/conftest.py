@@ -79,7 +79,7 @@ def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def nothing_known_of_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers of earlier tests may have had the same address and key."""
-    monkeypatch.setattr("scenewright.providers.known_models.found_file", lambda: None)
+    monkeypatch.setattr("scenewright.providers.clients.negotiation.found_file", lambda: None)
 
 
 # Machines that test are shared: how long an example takes says nothing about the code. A server

@@ -207,7 +207,7 @@ def check(
     from scenewright.config.profiles import reached_by
     from scenewright.providers.hub.cache import survey
     from scenewright.providers.hub.needs import needs_of
-    from scenewright.providers.known_models import ModelEnd, endings
+    from scenewright.providers.model_facts import ModelEnd, endings
     from scenewright.runs import readiness
 
     presents = [survey(need) for need in needs_of(profile)]

@@ -257,8 +257,7 @@ def check_facts(table: ModelFacts) -> None:
     from scenewright.agents.judges.models import caps_of
     from scenewright.core.ports.backend import BackendError
     from scenewright.core.ports.judge import JudgeError
-    from scenewright.providers.known_models import end_of
-    from scenewright.providers.model_facts import ModelTableError, using
+    from scenewright.providers.model_facts import ModelTableError, end_of, using
     from scenewright.providers.usage import PriceTable
     from scenewright.tools.backends.image_models import image_caps_of
 

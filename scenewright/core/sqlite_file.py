@@ -15,6 +15,33 @@ _KEYS = 500
 """Keys in one statement."""
 
 
+def open_sqlite(
+    path: Path | None,
+    schema: str,
+    *,
+    synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
+    timeout: float = BUSY_SECONDS,
+    wal: bool = True,
+) -> sqlite3.Connection:
+    """Open the file ``path``, or memory, and make the missing tables of ``schema``.
+
+    Threads may share the connection, and each statement is a transaction of its own. With ``FULL``
+    not even a power cut takes back what was committed. Writers wait ``timeout`` seconds for others.
+    Without ``wal`` a file that may only be read can be read.
+    """
+    db = sqlite3.connect(
+        ":memory:" if path is None else path,
+        timeout=timeout,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    if wal:
+        db.execute("PRAGMA journal_mode=WAL")
+    db.execute(f"PRAGMA synchronous={synchronous}")
+    db.executescript(schema)
+    return db
+
+
 class SqliteFile:
     """An SQLite file that survives a kill; one process writes at a time.
 
@@ -43,15 +70,7 @@ class SqliteFile:
         self._kept, self._wrong = kept, wrong
         self._lock = threading.RLock()
         with self._errors():
-            self._db = sqlite3.connect(
-                ":memory:" if path is None else path,
-                timeout=BUSY_SECONDS,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute(f"PRAGMA synchronous={synchronous}")
-            self._db.executescript(schema)
+            self._db = open_sqlite(path, schema, synchronous=synchronous)
 
     def __enter__(self) -> Self:
         """Return the open file."""

@@ -18,29 +18,13 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from scenewright.mock_providers.faults import MockError
-from scenewright.mock_providers.problems import Problem
+from scenewright.mock_providers.problems import Left, Problem
+from scenewright.mock_providers.settings import MockSettings
 
-MINUTE = 60.0
 _LONGEST_SHOWN = 24
-
-LimitKind = Literal["requests", "tokens", "concurrent"]
-Left = tuple[str, int, int]
-"""Name of a limit, the limit, and the rest of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A request over a limit."""
-
-    limit: LimitKind
-    """Which limit."""
-    allowed: int
-    """Most that the limit allows."""
-    retry_after: float
-    """Seconds after which the same request would be let in, if nothing else comes."""
 
 
 def account_name(key: str) -> str:
@@ -67,23 +51,15 @@ _COUNTED = ("arrivals", *OUTCOMES, "executed", "executed_twice", "tokens_in", "t
 class Account:
     """The requests of one API key. Times are seconds of one monotonic clock."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        requests_per_minute: int | None = None,
-        tokens_per_minute: int | None = None,
-        concurrent: int | None = None,
-        window: float = MINUTE,
-    ) -> None:
-        """Limits as in :class:`~scenewright.mock_providers.settings.MockSettings`."""
+    def __init__(self, name: str, settings: MockSettings) -> None:
+        """``settings``: with the limits."""
         self.name = name
-        self._length = window
-        self.requests = _share(requests_per_minute, window)
+        self._length = settings.window
+        self.requests = settings.in_window(settings.requests_per_minute)
         """Most requests within a window."""
-        self.tokens = _share(tokens_per_minute, window)
+        self.tokens = settings.in_window(settings.tokens_per_minute)
         """Most tokens within a window."""
-        self.concurrent = concurrent
+        self.concurrent = settings.concurrent
         self._window: deque[list[float]] = deque()
         self._under_way = 0
         self.reset()
@@ -113,7 +89,7 @@ class Account:
         self._under_way += 1
         self._most_at_once = max(self._most_at_once, self._under_way)
 
-    def admit(self, now: float) -> Refusal | None:
+    def admit(self, now: float) -> Problem | None:
         """Let the request that just arrived in, or say which limit it is over.
 
         Refused requests take nothing of the limit.
@@ -121,11 +97,11 @@ class Account:
         self._forget(now)
         refusal = None
         if self.concurrent is not None and self._under_way > self.concurrent:
-            refusal = Refusal("concurrent", self.concurrent, 1.0)
+            refusal = Problem.rate_limited(1.0, "concurrent", self.concurrent)
         limit = self.requests
         if limit is not None and len(self._window) >= limit:
             wait = self._window[len(self._window) - limit][0] + self._length - now
-            refusal = Refusal("requests", limit, min(wait, self._length))
+            refusal = Problem.rate_limited(min(wait, self._length), "requests", limit)
         if refusal is not None:
             self._over[refusal.limit] += 1
             return refusal
@@ -137,7 +113,7 @@ class Account:
             self._accepted.append(now)
         return None
 
-    def charge(self, entry: list[float], tokens: int, now: float) -> Refusal | None:
+    def charge(self, entry: list[float], tokens: int, now: float) -> Problem | None:
         """Count the input tokens of the request with :meth:`entry`, or refuse it after all."""
         self._forget(now)
         limit = self.tokens
@@ -151,7 +127,7 @@ class Account:
                 if left + tokens <= limit:
                     wait = min(at + self._length - now, self._length)
                     break
-            return Refusal("tokens", limit, wait)
+            return Problem.rate_limited(wait, "tokens", limit)
         self._counts["tokens_in"] += tokens
         entry[1] += tokens
         return None
@@ -233,11 +209,6 @@ class Account:
     def _forget(self, now: float) -> None:
         while self._window and self._window[0][0] <= now - self._length:
             self._window.popleft()
-
-
-def _share(limit: int | None, window: float) -> int | None:
-    """Return a limit a minute as one of a window of so many seconds."""
-    return None if limit is None else max(1, int(limit * window / MINUTE + 1e-9))
 
 
 @dataclass(frozen=True, slots=True)

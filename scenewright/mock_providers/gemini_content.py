@@ -13,30 +13,26 @@ from langchain_core.messages import ToolCall
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from scenewright.agents.judges.pictures import image_tokens
 from scenewright.core.validation import first_problem
 from scenewright.mock_providers.openai_text import logprob
-from scenewright.mock_providers.problems import Problem, language, whole_seconds
-from scenewright.mock_providers.refusals import Place
+from scenewright.mock_providers.problems import ABSENT, Problem
 from scenewright.mock_providers.streams import Event, content_events
-from scenewright.mock_providers.turns import Block, Reading, tool_schema
 from scenewright.mock_providers.wire import (
     MAX_ALTERNATIVES,
+    Block,
     Format,
     ModelReply,
     ModelRequest,
-    Token,
+    Reading,
     TokenCounts,
-    ToolInvocation,
     Wire,
     as_count,
+    tool_schema,
 )
 from scenewright.providers.clients.base import Tools
 
 _SIGNED = b"lab:"
 _MODES = {"ANY": "any", "NONE": "none"}
-_TYPE = "type.googleapis.com/google.rpc"
-_SERVICE = "generativelanguage.googleapis.com"
 
 
 class Config(types.GenerationConfig):
@@ -67,40 +63,33 @@ def parsed_content(body: dict[str, Any]) -> ContentRequest:
 
 
 class GeminiFormat(Format):
-    """Base of all formats of Gemini."""
+    """Base of all formats of Gemini; images cost the same at every media resolution."""
 
-    def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
-        """Tokens of an image: 258 a tile, whatever the media resolution."""
-        return image_tokens("tiles-258", *size)
+    provider, place = "gemini", "gemini"
+    image_rule = "tiles-258"
 
-    def problem(self, problem: Problem, id: str) -> dict[str, Any]:
-        """See :class:`~scenewright.mock_providers.wire.Wire`."""
-        words = language("gemini")
-        told = words.tell(problem)
-        error: dict[str, Any] = {"code": problem.status}
-        if problem.kind == "rate_limited":
-            violation = {
-                "quotaMetric": f"{_SERVICE}/generate_content_{problem.limit}",
-                "quotaId": words.limits[problem.limit],
-                "quotaDimensions": {"location": "global"},
-            }
-            if problem.allowed is not None:
-                violation["quotaValue"] = str(problem.allowed)
-            wait = f"{whole_seconds(problem.retry_after)}s"
-            error["details"] = [
-                {"@type": f"{_TYPE}.QuotaFailure", "violations": [violation]},
-                {"@type": f"{_TYPE}.RetryInfo", "retryDelay": wait},
-            ]
-        elif problem.param and problem.kind in ("invalid", "image"):
-            violation = {"field": problem.param, "description": told.message}
-            error["details"] = [{"@type": f"{_TYPE}.BadRequest", "fieldViolations": [violation]}]
-        return {"error": {**error, "message": told.message, "status": told.type}}
+    def content(
+        self,
+        parts: Sequence[Any],
+        finish: str,
+        model: str,
+        id: str,
+        spent: TokenCounts,
+        **more: Any,
+    ) -> Any:
+        """Return the body of a response with ``more`` values of its shape."""
+        rare = dict.fromkeys(("words", "average", "logprobs", "details"), ABSENT)
+        # Gemini leaves an empty list out.
+        told = {"id": id, "model": model, "finish": finish, "parts": parts or ABSENT}
+        return self.shaped("reply", spent, **told, **(rare | more))
+
+    def blocked(self, model: str, id: str, spent: TokenCounts) -> Any:
+        """Return the body of a response to a prompt that is blocked."""
+        return self.shaped("blocked", replace(spent, tokens_out=0), id=id, model=model)
 
 
 class GeminiContent(GeminiFormat, Wire):
     """Content, whole or as a stream."""
-
-    place: Place = "gemini"
 
     def __init__(self, *, streaming: bool = False) -> None:
         """``streaming``: for ``:streamGenerateContent``."""
@@ -118,21 +107,56 @@ class GeminiContent(GeminiFormat, Wire):
             place = f"contents[{at}]"
             blocks = _blocks(reading, content, place)
             if content.role == "model":
-                waiting = _calls(reading, content, place)
+                waiting = []
+                for number, part in enumerate(content.parts or ()):
+                    if (call := part.function_call) is None:
+                        continue
+                    where = f"{place}.parts[{number}].function_call"
+                    # As Gemini 3 does, it wants back the signature of the first one.
+                    if not waiting and not (part.thought_signature or b"").startswith(_SIGNED):
+                        raise Problem.invalid(
+                            "Function call is missing a thought_signature in functionCall parts: "
+                            f"`{call.name}`, position {number + 1} of {place}. Send back the "
+                            "signature that came with it.",
+                            where,
+                        )
+                    own_id = call.id or f"{place}:{number}"
+                    waiting.append(reading.call(own_id, call.name, call.args or {}, where))
                 reading.model(blocks, list(waiting))
                 continue
             for part in content.parts or ():
-                if part.function_response is not None:
-                    _answer(reading, part.function_response, waiting, place)
+                if (answered := part.function_response) is None:
+                    continue
+                name, id = answered.name, answered.id
+                fits = [one for one in waiting if one["name"] == name and id in (None, one["id"])]
+                if not fits:
+                    raise Problem.invalid(
+                        "Please ensure that the number of function response parts is equal to the "
+                        "number of function call parts of the function call turn: nobody called "
+                        f"{name!r}",
+                        place,
+                    )
+                waiting.remove(fits[0])
+                response = answered.response or {}
+                told = response.get("error", response.get("output", response))
+                said = [reading.words(told if isinstance(told, str) else str(told), place)]
+                reading.answer(fits[0]["id"], said, place, "error" in response, name or "")
             if blocks:
                 reading.user(blocks)
         alternatives = as_count(config.logprobs, "logprobs", 0, MAX_ALTERNATIVES)
-        schema = config.response_json_schema
-        if schema is None and config.response_schema is not None:
-            schema = config.response_schema.model_dump(mode="json", exclude_none=True)
+        schema = _schema(config.response_json_schema, config.response_schema)
+        schemas = []
+        for function in (one for tool in asked.tools for one in tool.function_declarations or ()):
+            parameters = _schema(function.parameters_json_schema, function.parameters)
+            named = {"name": function.name, "description": function.description}
+            schemas.append(tool_schema(named, parameters, "function_declarations"))
+        calling = asked.tool_config.function_calling_config or types.FunctionCallingConfig()
+        choice = _MODES.get(calling.mode or "", "auto")
+        if choice == "any" and calling.allowed_function_names:
+            choice = f"={calling.allowed_function_names[0]}"
         return reading.request(
             model,
-            _tools(asked),
+            Tools(tuple(schemas), choice),
             images_in="contents",
             as_json=config.response_mime_type == "application/json",
             schema=schema,
@@ -144,21 +168,35 @@ class GeminiContent(GeminiFormat, Wire):
     def reply(self, asked: ModelRequest, said: ModelReply, spent: TokenCounts, id: str) -> Any:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         if said.finish == "refusal":
-            blocked = replace(spent, tokens_out=0)
-            return content_reply(None, asked.model, id, blocked)
-        ends = {"finishReason": "MAX_TOKENS" if said.finish == "length" else "STOP"}
+            return self.blocked(asked.model, id, spent)
+        finish, words = "MAX_TOKENS" if said.finish == "length" else "STOP", ABSENT
         parts: list[dict[str, Any]] = [{"text": said.text}] if said.text else []
         # A call comes whole or not at all.
         calls = [call for call in said.calls if call.arguments is not None]
         if calls and said.finish == "malformed":
-            told = f"Malformed function call: {calls[0].name}({calls[0].text[:200]})"
-            ends = {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": told}
-            parts, calls = [], []
-        parts += [_call(call, f"{id[:8]}{at}", first=not at) for at, call in enumerate(calls)]
-        candidate = content_candidate(parts) | ends
+            words = f"Malformed function call: {calls[0].name}({calls[0].text[:200]})"
+            finish, parts, calls = "MALFORMED_FUNCTION_CALL", [], []
+        for at, call in enumerate(calls):
+            own_id = f"{id[:8]}{at}"
+            # Gemini signs the first of the calls that it makes at once.
+            signed = ABSENT if at else base64.b64encode(_SIGNED + own_id.encode()).decode()
+            told = {"id": own_id, "name": call.name, "args": dict(call.arguments or {})}
+            parts.append(self.shaped("call", **told, signature=signed))
+        average = result = ABSENT
         if said.tokens is not None:
-            candidate |= _logprobs(said.tokens, asked.alternatives or 0)
-        return content_reply(candidate, asked.model, id, spent)
+            chosen = [_logprob(*token.chances[0]) for token in said.tokens]
+            total = sum(one["logProbability"] for one in chosen)
+            average = total / max(1, len(chosen))
+            tops = [
+                {"candidates": [_logprob(*one) for one in token.chances[: asked.alternatives]]}
+                for token in said.tokens
+            ]
+            result = self.shaped(
+                "logprobs", chosen=chosen, total=total, tops=tops if asked.alternatives else ABSENT
+            )
+        return self.content(
+            parts, finish, asked.model, id, spent, words=words, average=average, logprobs=result
+        )
 
     def streams(self, body: Mapping[str, Any]) -> bool:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
@@ -167,40 +205,6 @@ class GeminiContent(GeminiFormat, Wire):
     def events(self, reply: dict[str, Any], body: Mapping[str, Any]) -> tuple[Event, ...]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         return content_events(reply)
-
-
-def content_candidate(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the candidate of ``parts``; without parts Gemini leaves the field out."""
-    content = {"role": "model", **({"parts": list(parts)} if parts else {})}
-    return {"content": content, "index": 0}
-
-
-def content_reply(
-    candidate: dict[str, Any] | None,
-    model: str,
-    id: str,
-    spent: TokenCounts,
-    details: list[dict[str, Any]] | None = None,
-) -> dict[str, Any]:
-    """Return the body of a response; without a candidate the prompt is blocked.
-
-    ``details``: the kinds of the tokens of the reply.
-    """
-    usage: dict[str, Any] = {
-        "promptTokenCount": spent.tokens_in,
-        "totalTokenCount": spent.tokens_in + spent.tokens_out,
-        "promptTokensDetails": [
-            {"modality": "TEXT", "tokenCount": spent.tokens_in - spent.image_tokens},
-            {"modality": "IMAGE", "tokenCount": spent.image_tokens},
-        ],
-    }
-    reply = {"modelVersion": model, "responseId": id, "usageMetadata": usage}
-    if candidate is None:
-        return reply | {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}
-    usage["candidatesTokenCount"] = spent.tokens_out
-    if details is not None:
-        usage["candidatesTokensDetails"] = details
-    return reply | {"candidates": [candidate]}
 
 
 def _blocks(reading: Reading, content: types.Content, place: str) -> list[Block]:
@@ -219,86 +223,14 @@ def _blocks(reading: Reading, content: types.Content, place: str) -> list[Block]
     return found
 
 
-def _calls(reading: Reading, content: types.Content, place: str) -> list[ToolCall]:
-    """Return the calls of a turn of the model.
-
-    As Gemini 3 does, it wants back the signature of the first one.
-    """
-    calls: list[ToolCall] = []
-    for at, part in enumerate(content.parts or ()):
-        call = part.function_call
-        if call is None:
-            continue
-        where = f"{place}.parts[{at}].function_call"
-        if not calls and not (part.thought_signature or b"").startswith(_SIGNED):
-            raise Problem.invalid(
-                f"Function call is missing a thought_signature in functionCall parts: "
-                f"`{call.name}`, position {at + 1} of {place}. Send back the signature that came "
-                "with it.",
-                where,
-            )
-        id = call.id or f"{place}:{at}"
-        calls.append(reading.call(id, call.name, call.args or {}, where))
-    return calls
+def _schema(in_json: Any, typed: Any) -> Any:
+    """Return a schema that comes as JSON or in the SDK's type."""
+    if in_json is None and typed is not None:
+        return typed.model_dump(mode="json", exclude_none=True)
+    return in_json
 
 
-def _answer(
-    reading: Reading, answered: types.FunctionResponse, waiting: list[ToolCall], place: str
-) -> None:
-    name, id = answered.name, answered.id
-    fits = [call for call in waiting if call["name"] == name and id in (None, call["id"])]
-    if not fits:
-        raise Problem.invalid(
-            "Please ensure that the number of function response parts is equal to the number of "
-            f"function call parts of the function call turn: nobody called {name!r}",
-            place,
-        )
-    waiting.remove(fits[0])
-    response = answered.response or {}
-    told = response.get("error", response.get("output", response))
-    blocks = [reading.words(told if isinstance(told, str) else str(told), place)]
-    reading.answer(fits[0]["id"], blocks, place, "error" in response, name or "")
-
-
-def _tools(asked: ContentRequest) -> Tools:
-    declared = [f for tool in asked.tools for f in tool.function_declarations or ()]
-    schemas = []
-    for function in declared:
-        schema = function.parameters_json_schema
-        if schema is None and function.parameters is not None:
-            schema = function.parameters.model_dump(mode="json", exclude_none=True)
-        named = {"name": function.name, "description": function.description}
-        schemas.append(tool_schema(named, schema, "function_declarations"))
-    calling = asked.tool_config.function_calling_config or types.FunctionCallingConfig()
-    choice = _MODES.get(calling.mode or "", "auto")
-    allowed = calling.allowed_function_names
-    if choice == "any" and allowed:
-        choice = f"={allowed[0]}"
-    return Tools(tuple(schemas), choice)
-
-
-def _call(call: ToolInvocation, id: str, *, first: bool) -> dict[str, Any]:
-    part: dict[str, Any] = {
-        "functionCall": {"id": id, "name": call.name, "args": dict(call.arguments or {})}
-    }
-    if first:
-        # Gemini signs the first of the calls that it makes at once.
-        part["thoughtSignature"] = base64.b64encode(_SIGNED + id.encode()).decode()
-    return part
-
-
-def _logprobs(tokens: Sequence[Token], alternatives: int) -> dict[str, Any]:
-    def entry(text: str, probability: float) -> dict[str, Any]:
-        # The mock server has no vocabulary: the id of a token is a number of its text.
-        number = int.from_bytes(text.encode("utf-8", "replace")[:3], "big")
-        return {"token": text, "tokenId": number, "logProbability": logprob(probability)}
-
-    chosen = [entry(*token.chances[0]) for token in tokens]
-    total = sum(one["logProbability"] for one in chosen)
-    result: dict[str, Any] = {"chosenCandidates": chosen, "logProbabilitySum": total}
-    if alternatives:
-        result["topCandidates"] = [
-            {"candidates": [entry(*chance) for chance in token.chances[:alternatives]]}
-            for token in tokens
-        ]
-    return {"avgLogprobs": total / max(1, len(chosen)), "logprobsResult": result}
+def _logprob(text: str, probability: float) -> dict[str, Any]:
+    # The mock server has no vocabulary: the id of a token is a number of its text.
+    number = int.from_bytes(text.encode("utf-8", "replace")[:3], "big")
+    return {"token": text, "tokenId": number, "logProbability": logprob(probability)}

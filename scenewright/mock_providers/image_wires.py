@@ -11,7 +11,7 @@ import asyncio
 import base64
 import io
 import re
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -28,26 +28,23 @@ from scenewright.mock_providers.faults import Fault
 from scenewright.mock_providers.gemini_content import (
     GeminiContent,
     GeminiFormat,
-    content_candidate,
-    content_reply,
     parsed_content,
 )
 from scenewright.mock_providers.models import (
     CREATED,
     MAX_SIDE,
     OWN_SIDE,
-    STEPS,
     Wanted,
     drawn,
     known_image_model,
     unfinished,
 )
 from scenewright.mock_providers.openai_text import OpenAIFormat
-from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.refusals import Place
+from scenewright.mock_providers.problems import ABSENT, Problem
+from scenewright.mock_providers.refusals import table
 from scenewright.mock_providers.request_input import Events, Finish, Visit, json_object
 from scenewright.mock_providers.server import MockProviders
-from scenewright.mock_providers.streams import Event
+from scenewright.mock_providers.streams import named_events
 from scenewright.mock_providers.wire import Format, TokenCounts, as_text
 
 
@@ -77,19 +74,13 @@ MAX_IMAGES = 16
 """Most pictures in a request."""
 PARTIAL_TOKENS = 100
 """Output tokens of each partial image, as OpenAI bills it."""
+_NO_PICTURE = b"<html>no picture</html>"
 _PATCH = 32
 """Side of the squares of which each that a picture starts is a token."""
-POLICY = (
-    "Your request was rejected by the safety system. If you believe this is an error, ask for "
-    "something else."
-)
 
 
-class ImageForm(Format):
+class ImageForm(Format, ABC):
     """One provider's format of requests for pictures and their answers."""
-
-    place: Place
-    """Place in the table of refusals."""
 
     @abstractmethod
     def read(self, visit: Visit, model: str) -> Wanted:
@@ -99,18 +90,13 @@ class ImageForm(Format):
         """
 
     @abstractmethod
-    def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
-        """Tokens of a picture of ``size`` by the provider's published rule."""
+    def reply(
+        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: TokenCounts, id: str
+    ) -> Any:
+        """Return the body of a response, or the events of a stream, which begins with ``shown``.
 
-    @abstractmethod
-    def reply(self, wanted: Wanted, files: list[bytes], spent: TokenCounts, id: str) -> Any:
-        """Return the body of a response; ``id`` is 24 hexadecimal digits."""
-
-    @abstractmethod
-    def stream(
-        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: TokenCounts
-    ) -> tuple[Event, ...]:
-        """Return type and data of the events of a stream; ``shown``: its partial images."""
+        ``id`` is 24 hexadecimal digits.
+        """
 
     @abstractmethod
     def refused(self, wanted: Wanted, spent: TokenCounts, id: str) -> Any:
@@ -129,13 +115,11 @@ async def draw(lab: MockProviders, request: Request, form: ImageForm, model: str
         wanted = form.read(visit, model)
         lab.check(form.place, wanted.fields, wanted.model)
         known_image_model(lab.stand_in(wanted.model))
-        if len(wanted.pictures) > MAX_IMAGES:
+        if len(wanted.images) > MAX_IMAGES:
             raise Problem.invalid(f"give at most {MAX_IMAGES} images", "image")
-        looks = [await lab.pictures.look(file, "image") for file in wanted.pictures]
         width, height = wanted.size or (OWN_SIDE, OWN_SIDE)
-        of_images = sum(form.image_tokens(look.size, False) for look in looks)
         squares = -(-width // _PATCH) * -(-height // _PATCH)
-        spent = TokenCounts(text_tokens(wanted.prompt) + of_images, of_images, squares)
+        _, spent = await lab.measure(form, wanted, text_tokens(wanted.prompt), squares)
         visit.charge(spent.tokens_in)
 
         async def finish(fault: Fault | None) -> tuple[Any, int]:
@@ -149,17 +133,17 @@ async def draw(lab: MockProviders, request: Request, form: ImageForm, model: str
             file = await asyncio.to_thread(png_bytes, image)
             files = _BROKEN[fault](file) if fault in _BROKEN else [file]
             if wanted.partial_images is None:
-                return form.reply(wanted, files, spent, id), spent.tokens_out
+                return form.reply(wanted, files, [], spent, id), spent.tokens_out
             count = 0 if fault is Fault.NO_PARTIALS else wanted.partial_images
             shown = [
-                b"<html>no picture</html>"
+                _NO_PICTURE
                 if fault is Fault.BAD_PARTIAL
                 else await asyncio.to_thread(png_bytes, unfinished(image, number))
                 for number in range(count)
             ]
             paid = replace(spent, tokens_out=spent.tokens_out + count * PARTIAL_TOKENS)
-            events = form.stream(wanted, files[:1], shown, paid)
-            problem = Problem("server", 500, "The server had an error while drawing.")
+            events = form.reply(wanted, files[:1], shown, paid, id)
+            problem = Problem.server("The server had an error while drawing.")
             error = {"type": "error"} | form.problem(problem, id)
             return Events(events, fault, ("error", error)), paid.tokens_out
 
@@ -171,7 +155,7 @@ async def draw(lab: MockProviders, request: Request, form: ImageForm, model: str
 _BROKEN: dict[Fault | None, Callable[[bytes], list[bytes]]] = {
     Fault.EMPTY: lambda _: [],
     Fault.TRUNCATED_JSON: lambda file: [file[: len(file) // 2]],
-    Fault.OUTSIDE_OPTIONS: lambda _: [b"<html>no picture</html>"],
+    Fault.OUTSIDE_OPTIONS: lambda _: [_NO_PICTURE],
     Fault.WRONG_NUMBER: lambda file: [file, file],
 }
 """Files after each fault that an answer of this form can hold."""
@@ -179,11 +163,8 @@ _BROKEN: dict[Fault | None, Callable[[bytes], list[bytes]]] = {
 
 MOST_CHARACTERS = 32_000
 """Longest prompt."""
-COMPLEXITIES = ("low", "medium", "high")
-"""Words for how much planning goes into a picture; the models here plan nothing."""
 _SIZE = re.compile(r"([1-9]\d{0,4})x([1-9]\d{0,4})")
 _LEAST_SIDE = 16
-_REFUSED = "moderation_blocked"
 
 
 class OpenAIImages(OpenAIFormat, ImageForm):
@@ -191,8 +172,7 @@ class OpenAIImages(OpenAIFormat, ImageForm):
 
     def __init__(self, edits: bool) -> None:
         """``edits``: whether it is the route that takes pictures."""
-        self._edits = edits
-        self.place: Place = "edits" if edits else "images"
+        self.place = "edits" if edits else "images"
 
     def read(self, visit: Visit, model: str) -> Wanted:
         """See :class:`~scenewright.mock_providers.image_wires.ImageForm`."""
@@ -200,7 +180,7 @@ class OpenAIImages(OpenAIFormat, ImageForm):
         fields: dict[str, Any]
         pictures: list[bytes] = []
         mask: bytes | None = None
-        if self._edits:
+        if self.place == "edits":
             fields = {}
             for name, data in parts_of(visit.body or b"", kind):
                 match name.removesuffix("[]"):
@@ -214,13 +194,6 @@ class OpenAIImages(OpenAIFormat, ImageForm):
                 raise Problem.image("image: give at least one", "image")
         else:
             fields = json_object(visit.body)
-        partial = str(fields.get("partial_images") or 0)
-        if partial not in ("0", "1", "2", "3"):
-            raise Problem.invalid("partial_images: use a number from 0 to 3", "partial_images")
-        if fields.get("complexity") not in (None, *COMPLEXITIES):
-            raise Problem.invalid(f"complexity: use one of {', '.join(COMPLEXITIES)}", "complexity")
-        if str(fields.get("n") or 1) != "1":
-            raise Problem.invalid("n: the mock server draws one image a request", "n")
         prompt = as_text(fields.get("prompt"), "prompt")
         if not prompt.strip() or len(prompt) > MOST_CHARACTERS:
             raise Problem.invalid(f"prompt: give 1 to {MOST_CHARACTERS} characters", "prompt")
@@ -233,109 +206,52 @@ class OpenAIImages(OpenAIFormat, ImageForm):
                     f"size: use auto or WIDTHxHEIGHT with sides of {_LEAST_SIDE} to {MAX_SIDE}",
                     "size",
                 )
-        quality = fields.get("quality") or "auto"
-        if quality not in STEPS:
-            raise Problem.invalid(f"quality: use one of {', '.join(STEPS)}", "quality")
         return Wanted(
             model=as_text(fields.get("model"), "model"),
             prompt=prompt,
             size=size,
-            quality=quality,
-            pictures=tuple(pictures),
+            quality=fields.get("quality") or "auto",
+            images=tuple(pictures),
             mask=mask,
-            partial_images=int(partial) if fields.get("stream") in (True, "true") else None,
+            partial_images=int(fields.get("partial_images") or 0)
+            if fields.get("stream") in (True, "true")
+            else None,
             fields=fields,
         )
 
-    def reply(self, wanted: Wanted, files: list[bytes], spent: TokenCounts, id: str) -> Any:
+    def reply(
+        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: TokenCounts, id: str
+    ) -> Any:
         """See :class:`~scenewright.mock_providers.image_wires.ImageForm`."""
-        details = {"image_tokens": spent.tokens_out, "text_tokens": 0}
-        return {
+        encoded = [base64.b64encode(file).decode() for file in (*shown, *files)]
+        streams = wanted.partial_images is not None
+        details = ABSENT if streams else self.shaped("image_details", spent)
+        told: dict[str, Any] = {
             "created": CREATED,
-            "background": "opaque",
-            "data": [_file(file) for file in files],
-            "output_format": "png",
-            "size": _size_name(wanted),
-            "usage": _openai_usage(spent) | {"output_tokens_details": details},
+            "size": "x".join(map(str, wanted.size)) if wanted.size else "auto",
+            "usage": self.shaped("image_usage", spent, details=details),
         }
-
-    def stream(
-        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: TokenCounts
-    ) -> tuple[Event, ...]:
-        """See :class:`~scenewright.mock_providers.image_wires.ImageForm`."""
-        kind = "image_edit" if self._edits else "image_generation"
-        about: dict[str, Any] = {
-            "background": "opaque",
-            "created_at": CREATED,
-            "output_format": "png",
-            "quality": wanted.quality,
-            "size": _size_name(wanted),
-        }
-        sent = [
-            about | {"type": f"{kind}.partial_image", "partial_image_index": number, **_file(file)}
-            for number, file in enumerate(shown)
-        ]
-        ended = {"type": f"{kind}.completed", "usage": _openai_usage(spent)}
-        sent += [about | ended | _file(file) for file in files]
-        return tuple((event["type"], event) for event in sent)
+        if not streams:
+            return self.shaped("images", **told, data=[{"b64_json": file} for file in encoded])
+        told["kind"] = "image_edit" if self.place == "edits" else "image_generation"
+        return named_events(
+            self.shaped(
+                "partial_image" if number < len(shown) else "completed_image",
+                **told,
+                quality=wanted.quality,
+                number=number,
+                file=file,
+            )
+            for number, file in enumerate(encoded)
+        )
 
     def refused(self, wanted: Wanted, spent: TokenCounts, id: str) -> Any:
         """Return an error 400, as OpenAI's moderation gives it."""
-        return Problem("invalid", 400, POLICY, param=_REFUSED)
-
-    def problem(self, problem: Problem, id: str) -> dict[str, Any]:
-        """Return the envelope of an error; that of a refusal has its own type and code."""
-        found = super().problem(problem, id)
-        if problem.param == _REFUSED:
-            found["error"] |= {
-                "type": "image_generation_user_error", "code": _REFUSED, "param": None
-            }  # fmt: skip
-        return found
-
-
-def _base64(file: bytes) -> str:
-    return base64.b64encode(file).decode()
-
-
-def _file(file: bytes) -> dict[str, str]:
-    return {"b64_json": _base64(file)}
-
-
-def _size_name(wanted: Wanted) -> str:
-    return "x".join(map(str, wanted.size)) if wanted.size else "auto"
-
-
-def _openai_usage(spent: TokenCounts) -> dict[str, Any]:
-    text = spent.tokens_in - spent.image_tokens
-    return {
-        "input_tokens": spent.tokens_in,
-        "input_tokens_details": {"text_tokens": text, "image_tokens": spent.image_tokens},
-        "output_tokens": spent.tokens_out,
-        "total_tokens": spent.tokens_in + spent.tokens_out,
-    }
-
-
-SHAPES = {
-    "1:1": (128, 128),
-    "2:3": (104, 156),
-    "3:2": (156, 104),
-    "3:4": (108, 148),
-    "4:3": (148, 108),
-    "4:5": (112, 144),
-    "5:4": (144, 112),
-    "9:16": (96, 168),
-    "16:9": (168, 96),
-    "21:9": (192, 84),
-}
-"""Aspect ratio → size in pixels: an eighth of the provider's own at 1K."""
-RESOLUTIONS = {"1K": 1, "2K": 2, "4K": 4}
-"""Name of a resolution → factor of the size."""
+        return Problem("moderated", 400, "")
 
 
 class GeminiImages(GeminiFormat, ImageForm):
     """Content of a model that draws."""
-
-    place: Place = "gemini"
 
     def read(self, visit: Visit, model: str) -> Wanted:
         """Return the words of the last user turn, and all pictures as references."""
@@ -348,32 +264,30 @@ class GeminiImages(GeminiFormat, ImageForm):
             raise Problem.invalid("the model draws: ask for the modality IMAGE", "contents")
         wanted = config.image_config
         ratio, resolution = wanted.aspect_ratio or "1:1", wanted.image_size or "1K"
-        if ratio not in SHAPES or resolution not in RESOLUTIONS:
+        ratios, factors = table().aspect_ratios, table().resolutions
+        if ratio not in ratios or resolution not in factors:
             raise Problem.invalid(
-                f"imageConfig: use an aspectRatio of {', '.join(SHAPES)} and an imageSize of "
-                f"{', '.join(RESOLUTIONS)}",
+                f"imageConfig: use an aspectRatio of {', '.join(ratios)} and an imageSize of "
+                f"{', '.join(factors)}",
                 "generationConfig.imageConfig",
             )
-        width, height = (side * RESOLUTIONS[resolution] for side in SHAPES[ratio])
+        width, height = (side * factors[resolution] for side in ratios[ratio])
         size = width, height
-        return Wanted(model, asked.text, size, pictures=asked.images, fields=body)
+        return Wanted(model, asked.text, size, images=asked.images, fields=body)
 
-    def reply(self, wanted: Wanted, files: list[bytes], spent: TokenCounts, id: str) -> Any:
+    def reply(
+        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: TokenCounts, id: str
+    ) -> Any:
         """One candidate with a part for each picture; without one it says that there is none."""
         parts = []
         for file in files:
             kind = "image/png" if file.startswith(b"\x89PNG") else "text/html"
-            parts.append({"inlineData": {"data": _base64(file), "mimeType": kind}})
-        candidate = content_candidate(parts) | {"finishReason": "STOP" if parts else "NO_IMAGE"}
-        drawn = [{"modality": "IMAGE", "tokenCount": spent.tokens_out}]
-        return content_reply(candidate, wanted.model, id, spent, drawn)
-
-    def stream(
-        self, wanted: Wanted, files: list[bytes], shown: list[bytes], spent: TokenCounts
-    ) -> tuple[Event, ...]:
-        """Raise ``Problem``: Gemini's image models show no partial images."""
-        raise Problem.invalid("the mock server does not stream Gemini's pictures")
+            data = base64.b64encode(file).decode()
+            parts.append({"inlineData": {"data": data, "mimeType": kind}})
+        finish = "STOP" if parts else "NO_IMAGE"
+        drawn = self.shaped("drawn", spent)
+        return self.content(parts, finish, wanted.model, id, spent, details=drawn)
 
     def refused(self, wanted: Wanted, spent: TokenCounts, id: str) -> Any:
         """Return a response whose prompt is blocked."""
-        return content_reply(None, wanted.model, id, replace(spent, tokens_out=0))
+        return self.blocked(wanted.model, id, spent)

@@ -15,14 +15,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, ClassVar
 
 from PIL import Image, ImageOps
 
 from scenewright.agents.judges.remote import WANTED
 from scenewright.config.profiles import BackendSpec
 from scenewright.core.english import indefinite
-from scenewright.core.facts import Answer, Fact
+from scenewright.core.facts import Fact
 from scenewright.core.images import hash_of_image
 from scenewright.core.inflection import singular
 from scenewright.core.ports.backend import BackendError, GenerationRequest, Reference, Start
@@ -79,7 +79,7 @@ def bare_name(model: str) -> str:
     name = _own(model)
     found = name if name in MODELS else _stand_in(name, table().judges)
     if found is None:
-        raise Problem("unknown_model", 404, model, param="model")
+        raise Problem.unknown_model(model)
     return found
 
 
@@ -93,7 +93,7 @@ def known_image_model(model: str) -> str:
     """As :func:`image_model`; raises ``Problem`` if it is no such name."""
     found = image_model(model)
     if found is None:
-        raise Problem("unknown_model", 404, model, param="model")
+        raise Problem.unknown_model(model)
     return found
 
 
@@ -147,11 +147,15 @@ async def judge(name: str, picture: Picture, questions: Sequence[Question]) -> l
         facts = [_fact(question, next(iter(question.options.values()))) for question in known]
         answers = await found.answer(image, facts)
     except JudgeError as error:
-        raise Problem("server", 500, str(error)) from error
-    judged = {
-        id(question): _read(question, answer)
-        for question, answer in zip(known, answers, strict=True)
-    }
+        raise Problem.server(error) from error
+    judged = {}
+    for question, answer in zip(known, answers, strict=True):
+        if answer.probability is None or answer.choice is None:
+            raise Problem.server(f"the model gave no answer: {answer.reason}")
+        shares = answer.distribution or {"yes": answer.probability, "no": 1.0 - answer.probability}
+        chances = tuple((key, shares.get(option, 0.0)) for key, option in question.options.items())
+        picked = next(key for key, option in question.options.items() if option == answer.choice)
+        judged[id(question)] = Judged(question, picked, dict(chances)[picked], chances)
     return [judged.get(id(one)) or instant(picture.digest, one) for one in questions]
 
 
@@ -270,15 +274,6 @@ def _fact(question: Question, expected: str) -> Fact:
     )
 
 
-def _read(question: Question, answer: Answer) -> Judged:
-    if answer.probability is None or answer.choice is None:
-        raise Problem("server", 500, f"the model gave no answer: {answer.reason}")
-    shares = answer.distribution or {"yes": answer.probability, "no": 1.0 - answer.probability}
-    chances = tuple((key, shares.get(option, 0.0)) for key, option in question.options.items())
-    picked = next(key for key, option in question.options.items() if option == answer.choice)
-    return Judged(question, picked, dict(chances)[picked], chances)
-
-
 OWN_SIDE = 128
 """Sides of what the models draw, in pixels; an answer of another size is that, scaled."""
 MAX_SIDE = 3840
@@ -302,7 +297,7 @@ class Wanted:
     """(width, height) in pixels; none: the model's own."""
     quality: str = "auto"
     """A key of :data:`STEPS`."""
-    pictures: tuple[bytes, ...] = ()
+    images: tuple[bytes, ...] = ()
     """Files: the one to change first if there is a mask, else references all of them."""
     mask: bytes | None = None
     """A file, transparent where the first picture may change."""
@@ -310,13 +305,17 @@ class Wanted:
     """Pictures to show of it while it is drawn, in a stream; none: no stream is wanted."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Its body, or the texts of its form."""
+    image_param: ClassVar[str] = "image"
+    """Field of the images."""
+    low_detail: ClassVar[bool] = False
+    """They are looked at in full."""
 
     @property
     def digest(self) -> bytes:
         """SHA-256 of all of it."""
         digest = hashlib.sha256(f"{self.model}\0{self.size}\0{self.quality}\0".encode())
         digest.update(self.prompt.encode("utf-8", "replace"))
-        for file in (*self.pictures, self.mask or b""):
+        for file in (*self.images, self.mask or b""):
             digest.update(hashlib.sha256(file).digest())
         return digest.digest()
 
@@ -350,7 +349,7 @@ async def drawn(wanted: Wanted, seed: int) -> Image.Image:
     """
     name = known_image_model(wanted.model)
     size = wanted.size or (OWN_SIDE, OWN_SIDE)
-    pictures = [await asyncio.to_thread(decoded, file, "image") for file in wanted.pictures]
+    pictures = [await asyncio.to_thread(decoded, file, "image") for file in wanted.images]
     kept = mask = None
     if wanted.mask is not None:
         if not pictures:
@@ -400,7 +399,7 @@ async def _painted(
     try:
         return (await backend.generate(request, store.__getitem__)).image
     except BackendError as error:
-        raise Problem("server", 500, str(error)) from error
+        raise Problem.server(error) from error
 
 
 def unfinished(image: Image.Image, number: int) -> Image.Image:

@@ -12,24 +12,25 @@ from typing import Any
 
 from langchain_core.messages import ToolCall
 
-from scenewright.agents.judges import pictures
-from scenewright.mock_providers.accounts import Left
 from scenewright.mock_providers.pictures import from_data_url
-from scenewright.mock_providers.problems import Problem, language, whole_seconds
-from scenewright.mock_providers.refusals import Place
+from scenewright.mock_providers.problems import ABSENT, Problem
 from scenewright.mock_providers.streams import Event, chat_events, named_events, response_events
-from scenewright.mock_providers.turns import Block, PartReaders, Reading, text_part, tool_schema
 from scenewright.mock_providers.wire import (
     MAX_ALTERNATIVES,
+    Block,
     Format,
     ModelReply,
     ModelRequest,
+    PartReaders,
+    Reading,
     Token,
     TokenCounts,
     Wire,
     as_count,
     as_object,
     objects,
+    text_part,
+    tool_schema,
 )
 from scenewright.providers.clients.base import Tools
 
@@ -38,41 +39,11 @@ LEAST_LOGPROB = -9999.0
 
 
 class OpenAIFormat(Format):
-    """Base of all formats of OpenAI."""
+    """Base of all formats of OpenAI; images are priced as for gpt-4o."""
 
-    def image_tokens(self, size: tuple[int, int], low_detail: bool) -> int:
-        """Tokens of an image for gpt-4o; in low detail 85 whatever its size."""
-        return 85 if low_detail else pictures.image_tokens("tiles-85-170", *size)
-
-    def problem(self, problem: Problem, id: str) -> dict[str, Any]:
-        """Return the envelope of an error."""
-        told = language("openai").tell(problem)
-        error = {"message": told.message, "type": told.type, "param": problem.param}
-        return {"error": {**error, "code": told.code}}
-
-    def headers(
-        self, id: str, problem: Problem | None = None, limits: Sequence[Left] = ()
-    ) -> dict[str, str]:
-        """``x-request-id``, what is left of the limits, and when to come again."""
-        found = {"x-request-id": f"req_{id}", "openai-version": "2020-10-01"}
-        for name, limit, left in limits:
-            found[f"x-ratelimit-limit-{name}"] = str(limit)
-            found[f"x-ratelimit-remaining-{name}"] = str(left)
-        if problem is not None and problem.kind == "rate_limited":
-            found["retry-after"] = str(whole_seconds(problem.retry_after))
-            found["retry-after-ms"] = str(1000 * whole_seconds(problem.retry_after))
-        return found
-
-
-def usage(spent: TokenCounts) -> dict[str, Any]:
-    """Return the tokens of a reply, as responses and decisions tell them."""
-    return {
-        "input_tokens": spent.tokens_in,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": spent.tokens_out,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": spent.tokens_in + spent.tokens_out,
-    }
+    provider = "openai"
+    image_rule = "tiles-85-170"
+    low_detail_tokens = 85
 
 
 def logprob(probability: float) -> float:
@@ -133,7 +104,7 @@ def _tools(body: dict[str, Any], field: str | None) -> Tools:
 class OpenAIChat(OpenAIFormat, Wire):
     """Chat completions."""
 
-    place: Place = "chat"
+    place = "chat"
 
     def read(self, body: dict[str, Any], model: str) -> ModelRequest:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
@@ -171,10 +142,6 @@ class OpenAIChat(OpenAIFormat, Wire):
             tools = Tools((found,), f"={schema['name']}")
         top = as_count(body.get("top_logprobs"), "top_logprobs", 0, MAX_ALTERNATIVES)
         wanted = body.get("logprobs") is True
-        if top is not None and not wanted:
-            raise Problem.invalid(
-                "'top_logprobs' is only allowed when 'logprobs' is true", "top_logprobs"
-            )
         limit = body.get("max_completion_tokens", body.get("max_tokens"))
         return reading.request(
             body.get("model"),
@@ -188,25 +155,13 @@ class OpenAIChat(OpenAIFormat, Wire):
             max_tokens=as_count(limit, "max_tokens", 1),
         )
 
-    def reply(
-        self, asked: ModelRequest, said: ModelReply, spent: TokenCounts, id: str
-    ) -> dict[str, Any]:
+    def reply(self, asked: ModelRequest, said: ModelReply, spent: TokenCounts, id: str) -> Any:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
-        calls, refused = said.named_calls(id), said.finish == "refusal"
-        message: dict[str, Any] = {
-            "role": "assistant",
-            "content": None if refused else said.text or None,
-            "refusal": said.text if refused else None,
-        }
-        if calls:
-            message["tool_calls"] = [
-                {
-                    "id": f"call_{own_id}",
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": call.text},
-                }
-                for own_id, call in calls
-            ]
+        refused = said.finish == "refusal"
+        calls = [
+            self.shaped("call", id=own_id, name=call.name, arguments=call.text)
+            for own_id, call in said.named_calls(id)
+        ]
         finish = "length" if said.finish == "length" else "stop"
         # A call that the request names ends with "stop", one that the model chose does not.
         if calls and finish == "stop" and not asked.forced:
@@ -215,32 +170,14 @@ class OpenAIChat(OpenAIFormat, Wire):
         if said.tokens is not None:
             content = logprobs(said.tokens, asked.alternatives or 0)
             listed = {"content": content, "refusal": None}
-        choice = {"index": 0, "message": message, "logprobs": listed, "finish_reason": finish}
-        return {
-            "id": f"chatcmpl-{id}",
-            "object": "chat.completion",
-            "created": int(time.time()),
-            "model": asked.model,
-            "choices": [choice],
-            "usage": {
-                "prompt_tokens": spent.tokens_in,
-                "completion_tokens": spent.tokens_out,
-                "total_tokens": spent.tokens_in + spent.tokens_out,
-                "prompt_tokens_details": {"cached_tokens": 0},
-            },
-            "service_tier": "default",
-            "system_fingerprint": "fp_scenewright_lab",
-        }
-
-    def streams(self, body: Mapping[str, Any]) -> bool:
-        """See :class:`~scenewright.mock_providers.wire.Wire`."""
-        wanted = super().streams(body)
-        if body.get("stream_options") and not wanted:
-            raise Problem.invalid(
-                "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
-                "stream_options",
-            )
-        return wanted
+        message = self.shaped(
+            "message",
+            content=None if refused else said.text or None,
+            refusal=said.text if refused else None,
+            calls=calls or ABSENT,
+        )
+        told = {"id": id, "now": int(time.time()), "model": asked.model, "finish": finish}
+        return self.shaped("chat", spent, **told, message=message, logprobs=listed)
 
     def events(self, reply: dict[str, Any], body: Mapping[str, Any]) -> tuple[Event, ...]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
@@ -254,14 +191,48 @@ _WITH_LOGPROBS = "message.output_text.logprobs"
 class OpenAIResponses(OpenAIFormat, Wire):
     """Responses."""
 
-    place: Place = "responses"
+    place = "responses"
 
     def read(self, body: dict[str, Any], model: str) -> ModelRequest:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         reading = Reading(_PARTS)
         if isinstance(body.get("instructions"), str):
             reading.system([reading.words(body["instructions"], "instructions")])
-        _read_items(reading, body.get("input"))
+        given = body.get("input")
+        items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        texts, calls = list[Block](), list[ToolCall]()
+
+        def close() -> None:
+            if texts or calls:
+                reading.model(texts, calls)
+                texts.clear()
+                calls.clear()
+
+        for place, item in objects(items, "input"):
+            role, kind = item.get("role"), item.get("type")
+            if kind == "function_call":
+                name, arguments = item.get("name"), item.get("arguments")
+                calls.append(reading.call(item.get("call_id"), name, arguments, place))
+                continue
+            if role != "assistant" or calls:
+                close()
+            if kind == "function_call_output":
+                blocks = reading.blocks(item.get("output"), f"{place}.output")
+                reading.answer(item.get("call_id"), blocks, f"{place}.call_id")
+                continue
+            if role is None and kind == "reasoning":
+                continue
+            blocks = reading.blocks(item.get("content"), f"{place}.content")
+            match role:
+                case "assistant":
+                    texts += blocks
+                case "system" | "developer":
+                    reading.system(blocks)
+                case "user":
+                    reading.user(blocks)
+                case _:
+                    raise Problem.invalid(f"{place}: unknown item", place)
+        close()
         text = as_object(body.get("text") or {}, "text")
         form = as_object(text.get("format") or {}, "text.format")
         top = as_count(body.get("top_logprobs"), "top_logprobs", 0, MAX_ALTERNATIVES)
@@ -278,29 +249,25 @@ class OpenAIResponses(OpenAIFormat, Wire):
             max_tokens=as_count(body.get("max_output_tokens"), "max_output_tokens", 1),
         )
 
-    def reply(
-        self, asked: ModelRequest, said: ModelReply, spent: TokenCounts, id: str
-    ) -> dict[str, Any]:
+    def reply(self, asked: ModelRequest, said: ModelReply, spent: TokenCounts, id: str) -> Any:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
         cut = said.finish == "length"
-        return {
-            "id": f"resp_{id}",
-            "object": "response",
-            "created_at": int(time.time()),
-            "status": "incomplete" if cut else "completed",
-            "error": None,
-            "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
-            "instructions": None,
-            "metadata": {},
-            "model": asked.model,
-            "output": _output(asked, said, id),
-            "parallel_tool_calls": True,
-            "temperature": 1.0,
-            "tool_choice": "auto",
-            "tools": [],
-            "top_p": 1.0,
-            "usage": usage(spent),
-        }
+        status = "incomplete" if cut else "completed"
+        output = [
+            self.shaped(
+                "function_call", id=own_id, name=call.name, arguments=call.text, status=status
+            )
+            for own_id, call in said.named_calls(id)
+        ]
+        if said.finish != "empty" and (said.text or not output):
+            listed = logprobs(said.tokens or (), asked.alternatives or 0)
+            kind = "output_refusal" if said.finish == "refusal" else "output_text"
+            content = self.shaped(kind, text=said.text, logprobs=listed)
+            output.insert(0, self.shaped("output_message", id=id, status=status, content=content))
+        told = {"id": id, "now": int(time.time()), "model": asked.model, "status": status}
+        incomplete = {"reason": "max_output_tokens"} if cut else None
+        usage = self.shaped("usage", spent)
+        return self.shaped("response", **told, incomplete=incomplete, output=output, usage=usage)
 
     def events(self, reply: dict[str, Any], body: Mapping[str, Any]) -> tuple[Event, ...]:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
@@ -309,71 +276,4 @@ class OpenAIResponses(OpenAIFormat, Wire):
 
     def error_event(self, problem: Problem, id: str) -> Event:
         """See :class:`~scenewright.mock_providers.wire.Wire`."""
-        told = self.problem(problem, id)["error"]
-        fields = {name: told[name] for name in ("code", "message", "param")}
-        return "error", {"type": "error", "sequence_number": 0, **fields}
-
-
-def _read_items(reading: Reading, given: object) -> None:
-    """Read messages, calls and their results; calls belong to the text before them."""
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    texts, calls = list[Block](), list[ToolCall]()
-
-    def close() -> None:
-        if texts or calls:
-            reading.model(texts, calls)
-            texts.clear()
-            calls.clear()
-
-    for place, item in objects(items, "input"):
-        role, kind = item.get("role"), item.get("type")
-        if kind == "function_call":
-            name, arguments = item.get("name"), item.get("arguments")
-            calls.append(reading.call(item.get("call_id"), name, arguments, place))
-            continue
-        if role != "assistant" or calls:
-            close()
-        if kind == "function_call_output":
-            blocks = reading.blocks(item.get("output"), f"{place}.output")
-            reading.answer(item.get("call_id"), blocks, f"{place}.call_id")
-            continue
-        if role is None and kind == "reasoning":
-            continue
-        blocks = reading.blocks(item.get("content"), f"{place}.content")
-        match role:
-            case "assistant":
-                texts += blocks
-            case "system" | "developer":
-                reading.system(blocks)
-            case "user":
-                reading.user(blocks)
-            case _:
-                raise Problem.invalid(f"{place}: unknown item", place)
-    close()
-
-
-def _output(asked: ModelRequest, said: ModelReply, id: str) -> list[dict[str, Any]]:
-    if said.finish == "empty":
-        return []
-    status = "incomplete" if said.finish == "length" else "completed"
-    calls: list[dict[str, Any]] = [
-        {
-            "type": "function_call",
-            "id": f"fc_{own_id}",
-            "call_id": f"call_{own_id}",
-            "name": call.name,
-            "arguments": call.text,
-            "status": status,
-        }
-        for own_id, call in said.named_calls(id)
-    ]
-    if calls and not said.text:
-        return calls
-    content: dict[str, Any] = {"type": "refusal", "refusal": said.text}
-    if said.finish != "refusal":
-        listed = logprobs(said.tokens or (), asked.alternatives or 0)
-        content = {
-            "type": "output_text", "text": said.text, "annotations": [], "logprobs": listed
-        }  # fmt: skip
-    message = {"type": "message", "id": f"msg_{id}", "role": "assistant", "status": status}
-    return [{**message, "content": [content]}, *calls]
+        return "error", self.shaped("stream_error", **self.problem(problem, id)["error"])

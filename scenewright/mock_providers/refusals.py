@@ -19,7 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.mock_providers.problems import Problem
 
-Place = Literal["chat", "responses", "messages", "gemini", "images", "edits"]
+Place = Literal[
+    "chat", "responses", "messages", "gemini", "images", "edits", "decisions", "gemini decisions",
+    "systemone",
+]  # fmt: skip
 """A format: what refuses depends on it."""
 Provider = Literal["openai", "anthropic", "gemini"]
 _PROVIDERS: Mapping[Place, Provider] = {"messages": "anthropic", "gemini": "gemini"}
@@ -95,6 +98,8 @@ class Refusal(_Row):
     """Only while the model reasons: by the effort of the request, or its own."""
     beside: Mapping[str, tuple[str, ...]] = Field(default={}, alias="with")
     """Other fields that must stand beside it, and their values."""
+    unless: Mapping[str, tuple[Any, ...]] = {}
+    """Other fields that let it pass, and their values."""
     message: str
     """In the provider's words."""
     param: str | None = None
@@ -110,7 +115,18 @@ class Refusal(_Row):
             return False
         if self.sides is not None and self.sides.fit(str(value)):
             return False
+        if any(_at(body, field) in values for field, values in self.unless.items()):
+            return False
         return all(_at(body, field) in values for field, values in self.beside.items())
+
+
+class Fields(_Row):
+    """All fields that a format knows."""
+
+    at: tuple[Place, ...]
+    names: frozenset[str]
+    message: str
+    """Refusal of another field, in the provider's words."""
 
 
 class Table(BaseModel):
@@ -122,10 +138,17 @@ class Table(BaseModel):
     """Pattern of a name → the mock's model that looks at images for it, the first that fits."""
     generators: Mapping[str, str]
     """Pattern of a name → the mock's model that draws for it."""
+    aspect_ratios: Mapping[str, tuple[int, int]]
+    """Names of Gemini's aspect ratios → size in pixels: an eighth of the provider's own at 1K."""
+    resolutions: Mapping[str, int]
+    """Names of Gemini's resolutions → factor of the size."""
     serves: tuple[Served, ...]
     retired: tuple[Retired, ...]
     effort: tuple[Effort, ...]
     refusal: tuple[Refusal, ...]
+    form: tuple[Refusal, ...]
+    """Fields that a format refuses whatever the model is."""
+    fields: tuple[Fields, ...]
 
 
 @cache
@@ -133,6 +156,16 @@ def table() -> Table:
     """Return what ``refusals.toml`` holds."""
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     return Table.model_validate(tomllib.loads(text))
+
+
+def check_form(place: Place, body: Mapping[str, Any]) -> None:
+    """Raise ``Problem`` for a field that the format does not know or refuses for all models."""
+    for known in table().fields:
+        if place in known.at and (others := [name for name in body if name not in known.names]):
+            raise Problem.invalid(known.message.format(field=others[0]), others[0])
+    for row in table().form:
+        if place in row.at and row.refuses(body):
+            raise Problem.invalid(row.message, row.field)
 
 
 def check(place: Place, model: str, body: Mapping[str, Any], today: datetime.date) -> None:

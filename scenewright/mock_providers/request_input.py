@@ -18,7 +18,7 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
-from scenewright.mock_providers.accounts import Account, Refusal
+from scenewright.mock_providers.accounts import Account
 from scenewright.mock_providers.faults import Chance, Fault
 from scenewright.mock_providers.pictures import MAX_BYTES
 from scenewright.mock_providers.problems import Problem
@@ -72,21 +72,41 @@ class EventStream(StreamingResponse):
         self,
         parts: Sequence[bytes],
         headers: Mapping[str, str],
-        pause: float = 0.0,
-        stream: Events | None = None,
-        transport: asyncio.Transport | None = None,
-        closing: asyncio.Event | None = None,
-        under_way: contextlib.ExitStack | None = None,
+        pause: float,
+        stream: Events,
+        request: Request,
+        closing: asyncio.Event,
+        under_way: contextlib.ExitStack,
     ) -> None:
         """``pause``: seconds before each event; ``stream``: with its fault.
 
-        ``transport``: of the connection, to be cut; ``closing`` ends what hangs; ``under_way`` is
+        ``request``: of the connection, to be cut; ``closing`` ends what hangs; ``under_way`` is
         closed before the last event is sent, and at the latest with the response.
         """
-        ends = closing or asyncio.Event()
-        self._under_way = under_way or contextlib.ExitStack()
-        sent = _paced(parts, pause, stream or Events(()), transport, ends, self._under_way)
-        super().__init__(sent, headers=dict(headers))
+        self._under_way = under_way
+
+        async def paced() -> AsyncIterator[bytes]:
+            """Yield event by event; the response stops this once the client has left."""
+            fault = stream.fault
+            if fault is Fault.KEEP_ALIVE:
+                while not closing.is_set():
+                    yield b": keep-alive\n\n"
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(closing.wait(), max(pause, _COMMENT_SECONDS))
+                await cut(request)
+            for at, part in enumerate(parts):
+                if pause and not closing.is_set():
+                    await asyncio.sleep(pause)
+                if at == stream.middle and fault in (Fault.STREAM_CUT, Fault.STREAM_STALL):
+                    if fault is Fault.STREAM_STALL:
+                        await closing.wait()
+                    await cut(request)
+                if at == len(parts) - 1:
+                    # Whoever has the last event may send the next request.
+                    under_way.close()
+                yield part
+
+        super().__init__(paced(), headers=dict(headers))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events; a client that leaves ends the request too."""
@@ -94,38 +114,9 @@ class EventStream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def _paced(
-    parts: Sequence[bytes],
-    pause: float,
-    stream: Events,
-    transport: asyncio.Transport | None,
-    closing: asyncio.Event,
-    under_way: contextlib.ExitStack,
-) -> AsyncIterator[bytes]:
-    """Yield event by event; the response stops this once the client has left."""
-    if stream.fault is Fault.KEEP_ALIVE:
-        while not closing.is_set():
-            yield b": keep-alive\n\n"
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(closing.wait(), max(pause, _COMMENT_SECONDS))
-        await _cut(transport)
-    for at, part in enumerate(parts):
-        if pause and not closing.is_set():
-            await asyncio.sleep(pause)
-        if at == stream.middle and stream.fault in (Fault.STREAM_CUT, Fault.STREAM_STALL):
-            if stream.fault is Fault.STREAM_STALL:
-                await closing.wait()
-            await _cut(transport)
-        if at == len(parts) - 1:
-            # Whoever has the last event may send the next request.
-            under_way.close()
-        yield part
-
-
-async def _cut(transport: asyncio.Transport | None) -> None:
+async def cut(request: Request) -> None:
     """Drop the connection and wait for the end of the response, which comes of that."""
-    if transport is not None:
-        transport.abort()
+    abort(request)
     await asyncio.Event().wait()
 
 
@@ -139,15 +130,15 @@ def encoded(content: Any) -> bytes:
 class Silence(Response):
     """No response: the connection is torn down."""
 
-    def __init__(self, transport: asyncio.Transport | None) -> None:
-        """``transport``: of the connection; none if it is gone already."""
+    def __init__(self, request: Request | None = None) -> None:
+        """``request``: whose connection is dropped; none if it is gone already."""
         super().__init__()
-        self._transport = transport
+        self._request = request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Close the connection without a word and wait until the server knows."""
-        if self._transport is not None:
-            self._transport.abort()
+        if self._request is not None:
+            abort(self._request)
         # The server takes an application that says nothing for a broken one, unless it has
         # seen the connection end before.
         while (await receive())["type"] != "http.disconnect":
@@ -190,9 +181,8 @@ class Visit:
 
     def charge(self, tokens: int) -> None:
         """Count its input tokens; raises ``Problem`` if they are over the account's limit."""
-        refusal = self.account.charge(self.entry, tokens, self.received)
-        if refusal is not None:
-            raise rate_limited(refusal)
+        if (refusal := self.account.charge(self.entry, tokens, self.received)) is not None:
+            raise refusal
 
 
 Prepare = Callable[[Visit], Awaitable[Finish]]
@@ -264,15 +254,3 @@ def abort(request: Request) -> None:
     transport = transport_of(request)
     if transport is not None:
         transport.abort()
-
-
-def rate_limited(refusal: Refusal) -> Problem:
-    """Return the error of a request over a limit."""
-    return Problem(
-        "rate_limited",
-        429,
-        "rate limited",
-        limit=refusal.limit,
-        allowed=refusal.allowed,
-        retry_after=refusal.retry_after,
-    )

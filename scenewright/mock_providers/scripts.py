@@ -4,8 +4,6 @@ Named ``script:NAME``. The ones here answer any tools; the others, such as ``scr
 those of :func:`scenewright.agents.chat.scripted.scripted_chat`.
 
 Arguments that fit a JSON schema, made by rules: for scripted calls of any tool.
-
-A script's answer to a conversation, and how a fault bends it.
 """
 
 from __future__ import annotations
@@ -16,25 +14,15 @@ import math
 import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from PIL import Image
 
 from scenewright.agents.composers.rules import text_of, triplets
-from scenewright.agents.judges.pictures import CHARACTERS_A_TOKEN, character_tokens
 from scenewright.core.formats import loads_scene
 from scenewright.core.scene import SceneError
-from scenewright.mock_providers.faults import Fault
-from scenewright.mock_providers.wire import (
-    REFUSAL,
-    ModelReply,
-    ModelRequest,
-    ScriptedReply,
-    ToolInvocation,
-    Turns,
-)
+from scenewright.mock_providers.wire import ScriptedReply, Turns
 
 _DEEPEST = 12
 
@@ -100,7 +88,6 @@ PREFIX = "script:"
 DIRECTOR, POET, ANNOTATOR = "script:director", "script:poet", "script:annotator"
 """Names of scripts. The annotator answers the tools that read a text alone."""
 _FENCED = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
-_ELSEWHERE = "tool_of_another_request"
 
 
 Script = Callable[[Turns], ScriptedReply]
@@ -299,82 +286,3 @@ def _message_summary(message: BaseMessage) -> dict[str, Any]:
     if isinstance(message, ToolMessage):
         told["failed"] = message.status == "error"
     return told
-
-
-def is_directing(asked: ModelRequest) -> bool:
-    """Whether a request carries the director's tools, which no judge can use."""
-    names = {str(function["name"]) for function in asked.turns.tools.functions}
-    return {"generate_image", "accept"} <= names
-
-
-def written(line: ScriptedReply) -> ScriptedReply:
-    """``line`` with the arguments of its call as its words."""
-    return ScriptedReply(as_json(line.calls[0][1])) if line.calls else line
-
-
-def apply_content_fault(
-    line: ScriptedReply, asked: ModelRequest, fault: Fault | None
-) -> ModelReply:
-    """``line`` within the request's limit, bent by ``fault`` if it is one of content.
-
-    A call that is broken or cut off takes its words' place.
-    """
-    if fault is Fault.EMPTY:
-        return ModelReply("", "empty")
-    if fault is Fault.REFUSAL or line.refused:
-        words = REFUSAL if fault is Fault.REFUSAL else line.text or REFUSAL
-        return ModelReply(words, "refusal")
-    calls = tuple(ToolInvocation(name, as_json(given), given) for name, given in line.calls)
-    said = ModelReply(line.text, "stop" if line.text or calls else "empty", calls=calls)
-    if fault is Fault.OUTSIDE_OPTIONS:
-        return replace(said, calls=tuple(replace(call, name=_ELSEWHERE) for call in calls))
-    if fault is Fault.WRONG_NUMBER:
-        return replace(said, calls=calls + calls[:1])
-    if fault is Fault.INVALID_JSON and calls:
-        name, given = line.calls[0]
-        # Where a format carries an object it cannot be broken: a list in it comes as a string that
-        # is, which Claude is known to do, or what was said is lost.
-        key = next((key for key, value in given.items() if isinstance(value, list)), "arguments")
-        call = ToolInvocation(name, _broken(given), {key: _broken(given.get(key, given))})
-        return ModelReply(line.text, "malformed", calls=(call,))
-    if fault is Fault.INVALID_JSON:
-        return ModelReply(line.text.replace('":', '" ', 1), "malformed")
-    most = asked.max_tokens
-    if fault is Fault.TRUNCATED_JSON:
-        return _cut(said, written_characters(said) // 2)
-    if most is not None and character_tokens(written_characters(said)) > most:
-        return _cut(said, most * CHARACTERS_A_TOKEN)
-    return said
-
-
-def written_characters(said: ModelReply) -> int:
-    """Characters that a model wrote, its calls' names and arguments included."""
-    return len(said.text) + sum(len(c.name) + len(c.text) for c in said.calls)
-
-
-def as_json(value: Any) -> str:
-    """Return ``value`` as models write it."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def _broken(value: Any) -> str:
-    text = as_json(value)
-    return text.replace('":', '" ', 1) if '":' in text else f"{text[:-1]}, "
-
-
-def _cut(said: ModelReply, at: int) -> ModelReply:
-    """Return the first ``at`` characters."""
-    left = at - len(said.text)
-    if left <= 0:
-        return ModelReply(said.text[:at], "length")
-    kept: list[ToolInvocation] = []
-    for call in said.calls:
-        length = len(call.name) + len(call.text)
-        if length <= left:
-            kept.append(call)
-        elif left > len(call.name):
-            kept.append(ToolInvocation(call.name, call.text[: left - len(call.name)]))
-        left -= length
-        if left <= 0:
-            break
-    return ModelReply(said.text, "length", calls=tuple(kept))

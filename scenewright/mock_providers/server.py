@@ -14,7 +14,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from scenewright.agents.judges.pictures import CHARACTERS_A_TOKEN, character_tokens
+from scenewright.agents.judges.pictures import character_tokens
 from scenewright.mock_providers.accounts import (
     Account,
     Replays,
@@ -22,11 +22,26 @@ from scenewright.mock_providers.accounts import (
     StoredReply,
     account_name,
 )
-from scenewright.mock_providers.faults import Chance, Fault, FaultPlan, Quirk, Quirks, Swaps
-from scenewright.mock_providers.models import Seeds, bare_name, is_own, is_script, judge, judge_pair
+from scenewright.mock_providers.bent_replies import (
+    apply_content_fault,
+    apply_reply_quirks,
+    apply_request_quirks,
+    as_json,
+    written_characters,
+)
+from scenewright.mock_providers.faults import Chance, Fault, FaultPlan, Quirks, Swaps
+from scenewright.mock_providers.models import (
+    Seeds,
+    Wanted,
+    bare_name,
+    is_own,
+    is_script,
+    judge,
+    judge_pair,
+)
 from scenewright.mock_providers.pictures import Picture, Pictures
 from scenewright.mock_providers.problems import Problem, ProblemKind
-from scenewright.mock_providers.refusals import Place, check
+from scenewright.mock_providers.refusals import Place, check, check_form
 from scenewright.mock_providers.request_input import (
     JSON,
     Events,
@@ -42,32 +57,21 @@ from scenewright.mock_providers.request_input import (
     encoded,
     json_object,
     json_response,
-    rate_limited,
     read_body,
-    transport_of,
 )
-from scenewright.mock_providers.scripts import (
-    ANNOTATOR,
-    DIRECTOR,
-    POET,
-    apply_content_fault,
-    is_directing,
-    written,
-    written_characters,
-)
-from scenewright.mock_providers.settings import MockSettings
+from scenewright.mock_providers.scripts import ANNOTATOR, DIRECTOR, POET
+from scenewright.mock_providers.settings import LIMITS, MockSettings
 from scenewright.mock_providers.sheets import is_of_pairs, plain_question, render_answer, sheet_of
 from scenewright.mock_providers.tool_replies import is_annotating, is_seeing, line_of
 from scenewright.mock_providers.wild import Wild
 from scenewright.mock_providers.wire import (
     Format,
-    ModelReply,
     ModelRequest,
-    Token,
+    Reading,
+    ScriptedReply,
     TokenCounts,
     Wire,
 )
-from scenewright.providers.clients.base import Tools
 from scenewright.providers.sdk_clients import HEADER, request_digest
 
 log = logging.getLogger(__name__)
@@ -87,13 +91,8 @@ _ANSWERLESS = {*_ERRORS, Fault.RATE_LIMITED, Fault.TIMEOUT, Fault.DROP}
 _RETRY_AFTER = 1.0
 NO_ID = "0" * 24
 """The id of what no model answers."""
-_ROUND = "I'm so glad you're here. "
-_MOST_TOKENS = 4096
 _READER = "judge-a"
 """Looks at pictures for a model that the director stands in for."""
-_NO_PICTURES = (
-    "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
-)
 
 
 class MockProviders:
@@ -121,8 +120,6 @@ class MockProviders:
         """The shapes of replies of compatible servers, where one is imitated."""
         self._log = None if given.request_log is None else RequestLog(given.request_log)
         self._number = 0
-        limits = ("requests_per_minute", "tokens_per_minute", "concurrent")
-        self._limits: dict[str, int | None] = {name: getattr(given, name) for name in limits}
 
     def report(self) -> dict[str, Any]:
         """Return the counters of every account.
@@ -131,7 +128,7 @@ class MockProviders:
         """
         return {
             "requests": self._number,
-            "limits": self._limits,
+            "limits": {name: getattr(self.settings, name) for name in LIMITS},
             "accounts": {name: account.report() for name, account in self._accounts.items()},
         }
 
@@ -146,8 +143,7 @@ class MockProviders:
         """Return the account of an API key."""
         name = account_name(key)
         if name not in self._accounts:
-            made = Account(name, **self._limits, window=self.settings.window)
-            self._accounts[name] = made
+            self._accounts[name] = Account(name, self.settings)
         return self._accounts[name]
 
     async def answer(self, request: Request, wire: Wire, model: str = "") -> Response:
@@ -162,8 +158,9 @@ class MockProviders:
             asked = apply_request_quirks(asked, quirks)
             questions = sheet_of(asked.text)
             name, id = _answering(asked, name, bool(questions)), visit.chance.id
-            pictures, tokens, image_tokens = await self._measure(wire, asked)
-            visit.charge(tokens)
+            text_tokens = character_tokens(asked.characters)
+            pictures, spent = await self.measure(wire, asked, text_tokens)
+            visit.charge(spent.tokens_in)
             looks, sheet = not is_script(name), bool(questions)
             if looks and not pictures:
                 raise Problem.image(
@@ -181,7 +178,8 @@ class MockProviders:
             async def finish(fault: Fault | None) -> tuple[Any, int]:
                 if speaks:
                     line = await line_of(name, pictures, asked)
-                    line = written(line) if asked.turns.as_text else line
+                    if asked.turns.as_text and line.calls:
+                        line = ScriptedReply(as_json(line.calls[0][1]))
                     said = apply_content_fault(line, asked, fault)
                 else:
                     judged = await (
@@ -191,15 +189,13 @@ class MockProviders:
                     )
                     said = render_answer(judged, sheet, asked, fault, visit.chance)
                 said = apply_reply_quirks(said, asked, quirks)
-                spent = TokenCounts(
-                    tokens, image_tokens, character_tokens(written_characters(said))
-                )
-                content = wire.reply(asked, said, spent, id)
+                tokens_out = character_tokens(written_characters(said))
+                content = wire.reply(asked, said, replace(spent, tokens_out=tokens_out), id)
                 if streams:
                     events = wire.events(json.loads(encoded(content)), body)
                     broken = wire.error_event(Problem(*_ERRORS[Fault.SERVER_ERROR]), id)
                     content = Events(events, fault, broken, len(events) // 2)
-                return content, spent.tokens_out
+                return content, tokens_out
 
             return finish
 
@@ -214,7 +210,7 @@ class MockProviders:
         try:
             body = await read_body(request)
         except ConnectionError:
-            return Silence(None)
+            return Silence()
         received = time.monotonic()
         self._number += 1
         chance = Chance(self.settings.seed, self._number)
@@ -225,16 +221,15 @@ class MockProviders:
         outcome, met, claimed = "failed", None, False
         key = request.headers.get(HEADER, "")
         try:
-            refusal = account.admit(received)
-            if refusal is not None:
-                raise rate_limited(refusal)
+            if (refusal := account.admit(received)) is not None:
+                raise refusal
             visit = Visit(request, body, account, account.entry(), received, chance)
             if key:
                 kept = await self.replays.claim(account.name, key, _digest(request, body))
                 if kept is not None:
                     if client_left(request):
                         outcome = "abandoned"
-                        return Silence(None)
+                        return Silence()
                     outcome = "replayed"
                     self._note(visit, key, executed=False)
                     headers = wire.headers(kept.id, None, account.left()) | REPLAYED
@@ -246,16 +241,16 @@ class MockProviders:
             if fault in _ANSWERLESS:
                 met = fault
                 if fault is Fault.RATE_LIMITED:
-                    raise Problem("rate_limited", 429, "rate limited", retry_after=_RETRY_AFTER)
+                    raise Problem.rate_limited(_RETRY_AFTER)
                 if fault is Fault.TIMEOUT:
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(self.settings.longest_hang):
                             await request.receive()
-                    return Silence(transport_of(request))
+                    return Silence(request)
                 await self._wait(received, chance)
                 if fault in _ERRORS:
                     raise Problem(*_ERRORS[fault])
-                return Silence(transport_of(request))
+                return Silence(request)
             content, tokens_out = await finish(fault)
             # The events of a stream share the latency.
             stream = content if isinstance(content, Events) else None
@@ -276,7 +271,7 @@ class MockProviders:
             self._note(visit, key, executed=True)
             if client_left(request):
                 outcome = "abandoned"
-                return Silence(None)
+                return Silence()
             outcome, met = "answered", fault
             headers = wire.headers(chance.id, None, account.left())
             if fault is Fault.SLOW_DRIP:
@@ -291,9 +286,8 @@ class MockProviders:
                 pause = 1 / rate
             else:
                 pause = self._left(received, chance) / len(parts)
-            connection = transport_of(request)
             streamed = under_way.pop_all()
-            return EventStream(parts, headers, pause, stream, connection, self.closing, streamed)
+            return EventStream(parts, headers, pause, stream, request, self.closing, streamed)
         except Problem as problem:
             outcome = "failed" if problem.status >= 500 else "rejected"
             outcome = "rate_limited" if problem.kind == "rate_limited" else outcome
@@ -304,7 +298,7 @@ class MockProviders:
             raise
         except Exception:
             log.exception("the mock server failed to answer")
-            broken = Problem("server", 500, "the mock server itself failed; its log says why")
+            broken = Problem.server("the mock server itself failed; its log says why")
             return self.problem(wire, broken, chance.id, account)
         finally:
             if claimed:
@@ -319,6 +313,7 @@ class MockProviders:
 
     def check(self, place: Place, body: Mapping[str, Any], model: str = "") -> None:
         """Raise ``Problem`` for what the provider of a request's model refuses."""
+        check_form(place, body)
         name = model or body.get("model")
         settings = self.settings
         if not isinstance(name, str) or settings.lenient or name in settings.models:
@@ -336,8 +331,8 @@ class MockProviders:
         self.check(wire.place, body, model)
         asked = wire.read(body, model)
         bare_name(self.stand_in(asked.model))
-        _, tokens, _ = await self._measure(wire, asked)
-        return json_response({field: tokens}, 200, wire.headers(NO_ID))
+        _, spent = await self.measure(wire, asked, character_tokens(asked.characters))
+        return json_response({field: spent.tokens_in}, 200, wire.headers(NO_ID))
 
     def problem(
         self, wire: Format, problem: Problem, id: str, account: Account | None = None
@@ -346,11 +341,17 @@ class MockProviders:
         headers = wire.headers(id, problem, () if account is None else account.left())
         return json_response(wire.problem(problem, id), problem.status, headers)
 
-    async def _measure(self, wire: Wire, asked: ModelRequest) -> tuple[list[Picture], int, int]:
-        """All pictures, the input tokens, and those of them that are the images'."""
+    async def measure(
+        self,
+        form: Format,
+        asked: ModelRequest | Reading | Wanted,
+        text_tokens: int,
+        tokens_out: int = 0,
+    ) -> tuple[list[Picture], TokenCounts]:
+        """Return all pictures of a request, and its tokens."""
         pictures = [await self.pictures.look(data, asked.image_param) for data in asked.images]
-        images = sum(wire.image_tokens(picture.size, asked.low_detail) for picture in pictures)
-        return pictures, character_tokens(asked.characters) + images, images
+        images = sum(form.image_tokens(picture.size, asked.low_detail) for picture in pictures)
+        return pictures, TokenCounts(text_tokens + images, images, tokens_out)
 
     async def _wait(self, received: float, chance: Chance, tokens: int = 0) -> None:
         if (left := self._left(received, chance, tokens)) > 0:
@@ -379,46 +380,9 @@ def _answering(asked: ModelRequest, name: str, sheet: bool) -> str:
     if name == DIRECTOR and asked.images and (sheet or is_seeing(asked)):
         return _READER
     judges = not is_script(name)
-    if is_directing(asked):
+    if {"generate_image", "accept"} <= {one["name"] for one in asked.turns.tools.functions}:
+        # The director's tools, which no judge can use.
         return DIRECTOR if judges and not sheet else name
     if name == DIRECTOR or (judges and not (sheet or asked.images or is_own(asked.model))):
         name = POET
     return ANNOTATOR if not sheet and (judges or name == POET) and is_annotating(asked) else name
-
-
-def apply_request_quirks(asked: ModelRequest, quirks: frozenset[Quirk]) -> ModelRequest:
-    """Return the request as a server with these quirks understands it; raises ``Problem``."""
-    if Quirk.NO_PICTURES in quirks and asked.images:
-        raise Problem("server", 500, _NO_PICTURES)
-    if Quirk.REFUSED_LOGPROBS in quirks and asked.alternatives is not None:
-        # In the words of OpenAI; Gemini's are "Logprobs is not enabled for models/...".
-        raise Problem.invalid(f"logprobs are not supported with {asked.model}.", "logprobs")
-    if Quirk.NO_LOGPROBS in quirks:
-        asked = replace(asked, alternatives=None)
-    if Quirk.STRING_CHOICE in quirks and asked.forced:
-        raise Problem.invalid("tool_choice: expected a string", "tool_choice")
-    tools = asked.turns.tools
-    if Quirk.NO_TOOLS in quirks and asked.form == "tool":
-        tools = Tools()
-    elif Quirk.LOOSE_CHOICE in quirks and asked.forced:
-        tools = replace(tools, choice="auto")
-    else:
-        return asked
-    turns = replace(asked.turns, tools=tools)
-    return replace(asked, form="text", tool="", forced=False, plain=True, turns=turns)
-
-
-def apply_reply_quirks(
-    said: ModelReply, asked: ModelRequest, quirks: frozenset[Quirk]
-) -> ModelReply:
-    """Return what a server with these quirks makes of an answer."""
-    if Quirk.ENDLESS in quirks:
-        length = (asked.max_tokens or _MOST_TOKENS) * CHARACTERS_A_TOKEN
-        return ModelReply((_ROUND * length)[:length], "length")
-    if Quirk.FENCED_TOKENS in quirks and said.tokens is not None:
-        before, after = (
-            tuple(Token(text, ((text, 1.0),)) for text in fence)
-            for fence in (("\n", "```", "json", "\n"), ("\n", "```"))
-        )
-        return replace(said, tokens=(*before, *said.tokens, *after))
-    return said

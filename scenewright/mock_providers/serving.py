@@ -60,7 +60,7 @@ _ROUTES: tuple[tuple[str, Answering, Any, Kind | None], ...] = (
     ("/v1beta/decisions", decide, GeminiDecisions(), "decision"),
     ("/v1/systemone", decide, SystemOne(), "decision"),
     ("/api/alpha/decisions", decide, SystemOne(), "decision"),
-    ("/client/v4/accounts/{account}/ai/run/{model:path}", decide, SystemOne(wrapped=True), None),
+    ("/client/v4/accounts/{account}/ai/run/{model:path}", decide, SystemOne("cloudflare"), None),
     ("/v1/images/generations", draw, OpenAIImages(edits=False), "image"),
     ("/v1/images/edits", draw, OpenAIImages(edits=True), "image"),
 )
@@ -124,23 +124,34 @@ def application(lab: MockProviders) -> FastAPI:
                 return await lab.count(request, _CountingGemini(), "totalTokens", model)
         raise Problem("no_route", 404, f"the mock server has no {verb or 'such'} method")
 
+    def described(wire: Wire, name: str, end: datetime.date | None = None) -> Any:
+        """Return a model as the lists of ``wire`` have it."""
+        moment = datetime.datetime.fromtimestamp(CREATED, datetime.UTC)
+        created = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return wire.shaped(
+            "model",
+            name=name,
+            about=LISTED.get(name, name),
+            created=CREATED,
+            created_text=created,
+            end=end and end.isoformat(),
+            deprecated=end and created,
+            lifecycle="deprecated" if end else "active",
+            retires=end and f"{end.isoformat()}T00:00:00Z",
+        )
+
     async def models(request: Request) -> Response:
         wire, ends = _wire_of(request), lab.settings.ends
         own = MODELS if wire is MESSAGES else LISTED
         names = list(own if wire is GEMINI else {**own, **ends})
-        data = [_DESCRIBED[wire](name, ends.get(name)) for name in names]
-        content: dict[str, Any] = {"object": "list", "data": data}
-        if wire is GEMINI:
-            content = {"models": data}
-        elif wire is MESSAGES:
-            ids = {"first_id": names[0], "last_id": names[-1]}
-            content = {"data": data, **ids, "has_more": False}
+        data = [described(wire, name, ends.get(name)) for name in names]
+        content = wire.shaped("models", data=data, first=names[0], last=names[-1])
         return json_response(content, 200, wire.headers(NO_ID))
 
     async def model(request: Request) -> Response:
         asked = str(request.path_params["model"])
         name = image_model(asked) or bare_name(asked)
-        return json_response(_DESCRIBED[_wire_of(request)](name, None), 200, {})
+        return json_response(described(_wire_of(request), name), 200, {})
 
     app = FastAPI(title="scenewright mock serve", version=VERSION)
     # Plain routes: what FastAPI adds to a route of its own costs more than the answer does.
@@ -254,49 +265,6 @@ def _wire_of(request: Request) -> Wire:
     if "anthropic-version" in request.headers or path.startswith("/v1/messages"):
         return MESSAGES
     return CHAT
-
-
-def _openai_model(name: str, ends: datetime.date | None) -> dict[str, Any]:
-    return {
-        "id": name,
-        "object": "model",
-        "created": CREATED,
-        "owned_by": "scenewright",
-        "shutdown_date": None if ends is None else ends.isoformat(),
-    }
-
-
-def _anthropic_model(name: str, ends: datetime.date | None) -> dict[str, Any]:
-    created = datetime.datetime.fromtimestamp(CREATED, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {
-        "type": "model",
-        "id": name,
-        "display_name": LISTED.get(name, name),
-        "created_at": created,
-        "deprecated_at": None if ends is None else created,
-        "lifecycle": "active" if ends is None else "deprecated",
-        "retires_at": None if ends is None else f"{ends.isoformat()}T00:00:00Z",
-    }
-
-
-def _gemini_model(name: str, ends: datetime.date | None) -> dict[str, Any]:
-    return {
-        "name": f"models/{name}",
-        "version": "1",
-        "displayName": name,
-        "description": LISTED[name],
-        "inputTokenLimit": 1_048_576,
-        "outputTokenLimit": 65_536,
-        "supportedGenerationMethods": ["generateContent", "countTokens"],
-    }
-
-
-_DESCRIBED: dict[Wire, Callable[[str, datetime.date | None], dict[str, Any]]] = {
-    CHAT: _openai_model,
-    MESSAGES: _anthropic_model,
-    GEMINI: _gemini_model,
-}
-"""Format → a model as its lists have it, by name and end."""
 
 
 class _Protocol(H11Protocol):

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from scenewright.mock_providers.faults import Fault, MockError, Quirk, Swap, check_shares
 
+LIMITS = ("requests_per_minute", "tokens_per_minute", "concurrent")
+"""Settings of an account's limits."""
+
 
 @dataclass(frozen=True, slots=True)
 class MockSettings:
@@ -69,7 +72,7 @@ class MockSettings:
     """File that gets a line for each answered request; it outlives a mock that is killed."""
 
     def __post_init__(self) -> None:
-        for name in ("requests_per_minute", "tokens_per_minute", "concurrent"):
+        for name in LIMITS:
             limit = getattr(self, name)
             if limit is not None and limit < 1:
                 raise MockError(f"{name} {limit}: use 1 or more, or none for no limit")
@@ -84,3 +87,7 @@ class MockSettings:
         if not 0 <= self.port <= 65535:
             raise MockError(f"port {self.port}: use 0 to 65535")
         check_shares(self.faults)
+
+    def in_window(self, limit: int | None) -> int | None:
+        """Return a limit a minute as one of a window."""
+        return None if limit is None else max(1, int(limit * self.window / 60 + 1e-9))

@@ -13,9 +13,9 @@ from typing import Any
 
 from scenewright.agents.judges.remote import OPTIONS as PAIR
 from scenewright.agents.judges.sheet import filled
+from scenewright.mock_providers.bent_replies import apply_content_fault, as_json
 from scenewright.mock_providers.faults import Chance, Fault
 from scenewright.mock_providers.problems import Problem
-from scenewright.mock_providers.scripts import apply_content_fault, as_json
 from scenewright.mock_providers.streams import pieces
 from scenewright.mock_providers.wire import ModelReply, ModelRequest, ScriptedReply, Token
 
@@ -138,6 +138,7 @@ def _options(number: int, given: Sequence[object] | None) -> Mapping[str, str]:
 
 
 _OUTSIDE = "maybe"
+_FIELDS = ("n", "a", "p")
 _OF_ANSWERS = (Fault.OUTSIDE_OPTIONS, Fault.WRONG_NUMBER)
 """Faults that bend the answers themselves."""
 
@@ -149,7 +150,12 @@ def render_answer(
 
     ``sheet``: the questions came as a sheet, so that plain text holds the JSON too.
     """
-    answers = [_entry(item, asked.fields) for item in judged]
+    shown = asked.fields if asked.fields and "a" in asked.fields else _FIELDS
+    answers: list[dict[str, Any]] = []
+    for item in judged:
+        told = (item.question.number, item.answer, round(item.probability, 4))
+        row = dict(zip(_FIELDS, told, strict=True))
+        answers.append({name: value for name, value in row.items() if name in shown})
     if fault is Fault.OUTSIDE_OPTIONS:
         for answer in answers:
             answer["a"] = _OUTSIDE
@@ -175,17 +181,6 @@ def render_answer(
     return said
 
 
-def _entry(item: Judged, fields: frozenset[str] | None) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "n": item.question.number,
-        "a": item.answer,
-        "p": round(item.probability, 4),
-    }
-    if fields is None or "a" not in fields:
-        return entry
-    return {name: value for name, value in entry.items() if name in fields}
-
-
 def _tokens(
     text: str, answers: Sequence[dict[str, Any]], judged: Sequence[Judged], in_json: bool
 ) -> tuple[Token, ...]:
@@ -199,14 +194,12 @@ def _tokens(
             start += len('"a":"')
         end = start + (len(mark) - len('"a":""') if in_json else len(mark))
         found += [Token(piece, ((piece, 1.0),)) for piece in pieces(text[at:start])]
-        found.append(_answer_token(text[start:end], judged[min(position, len(judged) - 1)]))
+        piece, item = text[start:end], judged[min(position, len(judged) - 1)]
+        chances = [(piece, 1.0)]
+        if piece == item.answer:
+            others = [chance for chance in item.chances if chance[0] != piece]
+            chances = [(piece, item.probability), *sorted(others, key=lambda chance: -chance[1])]
+        found.append(Token(piece, tuple(chances)))
         at = end
     found += [Token(piece, ((piece, 1.0),)) for piece in pieces(text[at:])]
     return tuple(found)
-
-
-def _answer_token(piece: str, item: Judged) -> Token:
-    if piece != item.answer:
-        return Token(piece, ((piece, 1.0),))
-    others = sorted((chance for chance in item.chances if chance[0] != piece), key=lambda c: -c[1])
-    return Token(piece, ((piece, item.probability), *others))

@@ -42,7 +42,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, field_validator
 
 from scenewright.mock_providers import streams
 from scenewright.mock_providers.faults import MockError
-from scenewright.mock_providers.request_input import JSON, abort, encoded
+from scenewright.mock_providers.request_input import JSON, cut, encoded
 from scenewright.providers.sdk_clients import HEADER
 
 Role = Literal["judge", "decision judge", "chat", "composer", "parser", "director", "image"]
@@ -60,6 +60,7 @@ _GROUPS: Mapping[str, tuple[Role, ...]] = {
 PICTURE_PATH = "/generated-images/picture.png"
 """Path of the picture to which a reply gives the address."""
 _SOON = 200
+_KEY_HEADER = HEADER.lower().encode()
 _EVENTS = "text/event-stream"
 _COMMENT = b": OPENROUTER PROCESSING\n\n"
 
@@ -280,7 +281,14 @@ class Wild:
             body = encoded({key: one for key, one in asked.items() if key not in left_out})
         reply: dict[str, Any] = {}
         if shape.body is None or shape.when:
-            found = await normal(_with_body(request, body))
+            # Another body, and no key: wild servers know none.
+            given = [{"type": "http.request", "body": body, "more_body": False}]
+
+            async def receive() -> MutableMapping[str, Any]:
+                return given.pop() if given else await request.receive()
+
+            headers = [one for one in request.scope["headers"] if one[0] != _KEY_HEADER]
+            found = await normal(Request({**request.scope, "headers": headers}, receive))
             if found.status_code != 200 or not found.body:
                 return found
             reply = json.loads(bytes(found.body))
@@ -303,7 +311,7 @@ class Wild:
         if stream and shape.status == 200:
             usage = bool((asked.get("stream_options") or {}).get("include_usage"))
             chunks = _chunks(shape, content, usage)
-        cut = shape.half and not (stream or shape.last)
+        is_cut = shape.half and not (stream or shape.last)
         raw = encoded(content) if chunks is None else b"".join(chunks)
         comment = _COMMENT if stream else b"\n"
         events = chunks is not None or (stream and shape.comments)
@@ -313,17 +321,16 @@ class Wild:
         }
         if shape.slow:
             await asyncio.sleep(self._seconds)
-        if not (cut or shape.comments):
+        if not (is_cut or shape.comments):
             return Response(raw, shape.status, headers)
 
         async def parts() -> AsyncIterator[bytes]:
             for _ in range(shape.comments):
                 yield comment
                 await asyncio.sleep(self._seconds / shape.comments)
-            yield raw[: len(raw) // 2] if cut else raw
-            if cut:
-                abort(request)
-                await asyncio.Event().wait()
+            yield raw[: len(raw) // 2] if is_cut else raw
+            if is_cut:
+                await cut(request)
 
         return StreamingResponse(parts(), shape.status, headers)
 
@@ -336,17 +343,6 @@ class Wild:
     async def picture(self, request: Request) -> Response:
         """Return the picture that a reply gave the address of."""
         return Response(self._picture, media_type="image/png")
-
-
-def _with_body(request: Request, body: bytes) -> Request:
-    """Return the request with another body, and without a key: wild servers know none."""
-    given = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive() -> MutableMapping[str, Any]:
-        return given.pop() if given else await request.receive()
-
-    headers = [pair for pair in request.scope["headers"] if pair[0] != HEADER.lower().encode()]
-    return Request({**request.scope, "headers": headers}, receive)
 
 
 def _chunks(shape: Shape, content: Any, usage: bool) -> list[bytes] | None:

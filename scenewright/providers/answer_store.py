@@ -76,13 +76,20 @@ class Answers(ABC):
     def get(self, judge: str, image: str, digests: Sequence[str]) -> dict[str, tuple[Answer, str]]:
         """Return the stored answers among ``digests``: fact digest → (answer, origin that paid)."""
         marks = ", ".join("?" * len(digests))
+
+        def own_origin(origin: str) -> str:
+            # An origin of another run must not be confused with ours of the same name.
+            if self._payer and origin.startswith(self._payer):
+                return origin.removeprefix(self._payer)
+            return f"other {origin}" if self._payer and origin else origin
+
         rows = self.read(
             f"SELECT fact, answer, origin FROM {self._answers} "
             f"WHERE judge = ? AND image = ? AND fact IN ({marks or 'NULL'})",
             (judge, image, *digests),
         )
         return {
-            fact: (Answer.model_validate_json(answer), self._mine(origin))
+            fact: (Answer.model_validate_json(answer), own_origin(origin))
             for fact, answer, origin in rows
         }
 
@@ -142,12 +149,6 @@ class Answers(ABC):
     @abstractmethod
     def close(self) -> None:
         """Finish pending writes and close the store."""
-
-    def _mine(self, origin: str) -> str:
-        # An origin of another run must not be confused with ours of the same name.
-        if self._payer and origin.startswith(self._payer):
-            return origin.removeprefix(self._payer)
-        return f"other {origin}" if self._payer and origin else origin
 
 
 class AnswerStore(SqliteFile, Answers):

@@ -116,8 +116,14 @@ class ConnectionWorker:
 
     def beat(self, work: Callable[[], None]) -> None:
         """Call ``work`` in a thread every ``BEAT_SECONDS`` from now on."""
+
+        def beats() -> None:
+            while not self._closed.wait(BEAT_SECONDS):
+                for one in self._beats:
+                    one()
+
         if not self._beats:
-            threading.Thread(target=self._beat, name="postgres-beat", daemon=True).start()
+            threading.Thread(target=beats, name="postgres-beat", daemon=True).start()
         self._beats.append(work)
 
     def renewed(self, connection: Connection[Any]) -> None:
@@ -125,25 +131,21 @@ class ConnectionWorker:
 
     def submit(self, job: Job[T]) -> Future[T]:
         """Submit ``job``; its future holds the result or the psycopg error."""
+
+        def twice() -> T:
+            try:
+                return job(self._connected())
+            except Exception:
+                if self._connection is None or not self._connection.closed:
+                    raise
+            return job(self._connected())
+
         try:
-            return self._thread.submit(self._twice, job)
+            return self._thread.submit(twice)
         except RuntimeError:
             lost: Future[T] = Future()
             lost.set_exception(SharedError("the connection to the shared database is closed"))
             return lost
-
-    def _beat(self) -> None:
-        while not self._closed.wait(BEAT_SECONDS):
-            for work in self._beats:
-                work()
-
-    def _twice(self, job: Job[T]) -> T:
-        try:
-            return job(self._connected())
-        except Exception:
-            if self._connection is None or not self._connection.closed:
-                raise
-        return job(self._connected())
 
     def _connected(self) -> Connection[Any]:
         """Return the connection; opens one if needed and waits for an unreachable database."""

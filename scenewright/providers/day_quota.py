@@ -23,6 +23,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from scenewright.config.settings import user_cache
+from scenewright.core.sqlite_file import open_sqlite
 from scenewright.providers.connection_worker import result_or_undo
 from scenewright.providers.retry import AccountPaused
 
@@ -46,6 +47,11 @@ _ADD = (
     "DO UPDATE SET requests = max(0, requests + ?)"
 )
 _LOG = logging.getLogger("scenewright.providers")
+_UNUSABLE = (
+    "%s cannot be used (%s): the requests of the day are counted in memory and other processes do "
+    "not see them. Check that the folder is writable and the disk not full; a damaged file may be "
+    "deleted"
+)
 
 Day = tuple[str, str]
 """An account, and a date of its provider as YYYY-MM-DD."""
@@ -86,15 +92,26 @@ class RequestCounter:
                 try:
                     return self._change_file(self.path, day, more)
                 except (sqlite3.Error, OSError) as error:
-                    self._failed(error)
+                    self._rests_until = time.monotonic() + RETRY_SECONDS
+                    if self._db is not None:
+                        with contextlib.suppress(sqlite3.Error):
+                            self._db.close()
+                        self._db = None
+                    told, self._told = self._told, True
+                    _LOG.log(
+                        logging.DEBUG if told else logging.WARNING, _UNUSABLE, self.path, error
+                    )
             before = self._read.get(day, 0) + self._owed.get(day, 0)
             self._owed[day] = self._owed.get(day, 0) + more(before)
             return before
 
     def _change_file(self, path: Path, day: Day, more: Callable[[int], int]) -> int:
-        if self._db is None:
-            self._db = _opened(path)
-        db = self._db
+        if (db := self._db) is None:
+            # A power cut may take the last counts back; no request waits for the disk.
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = db = open_sqlite(path, _SCHEMA, timeout=BUSY_SECONDS)
+            oldest = datetime.now(UTC).date() - timedelta(days=_KEPT_DAYS)
+            db.execute("DELETE FROM sent WHERE day < ?", (oldest.isoformat(),))
         db.execute("BEGIN IMMEDIATE")
         for owed, count in self._owed.items():
             db.execute(_ADD, (*owed, count, count))
@@ -106,34 +123,6 @@ class RequestCounter:
         self._owed.clear()
         self._read[day] = before + count
         return before
-
-    def _failed(self, error: sqlite3.Error | OSError) -> None:
-        self._rests_until = time.monotonic() + RETRY_SECONDS
-        if self._db is not None:
-            with contextlib.suppress(sqlite3.Error):
-                self._db.close()
-            self._db = None
-        if not self._told:
-            self._told = True
-            _LOG.warning(
-                "%s cannot be used (%s): the requests of the day are counted in memory and other "
-                "processes do not see them. Check that the folder is writable and the disk not "
-                "full; a damaged file may be deleted",
-                *(self.path, error),
-            )
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    """Open the file, create its table and drop rows of more than a week ago."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    db.execute("PRAGMA journal_mode=WAL")
-    # A power cut may take the last counts back; no request waits for the disk.
-    db.execute("PRAGMA synchronous=NORMAL")
-    db.execute(_SCHEMA)
-    oldest = datetime.now(UTC).date() - timedelta(days=_KEPT_DAYS)
-    db.execute("DELETE FROM sent WHERE day < ?", (oldest.isoformat(),))
-    return db
 
 
 @cache
@@ -174,16 +163,29 @@ class DayQuota:
         """
         while True:
             now, day = self._today()
-            if await self._taken(day):
+            if self._thread is None:
+                taken = self._store.take(day, self._per_day)
+            else:
+                asked = self._thread.submit(self._store.take, day, self._per_day)
+
+                def forget(taken: bool, day: Day = day) -> None:
+                    if taken:
+                        self._store.give_back(day)
+
+                taken = await result_or_undo(asked, forget)
+            if taken:
                 return day
             tomorrow = date.fromisoformat(day[1]) + timedelta(days=1)
             midnight = datetime.combine(tomorrow, datetime_time(), self._zone)
             left = max(0.0, midnight.timestamp() - now)
             if left > max_wait:
+                minutes = left / 60
+                hours = f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
                 raise AccountPaused(
                     left,
                     f"requests_per_day of the account ({self._per_day:,}) is used up: it goes on "
-                    f"at {midnight.astimezone(UTC):%Y-%m-%d %H:%M} UTC, in {_duration(left)}",
+                    f"at {midnight.astimezone(UTC):%Y-%m-%d %H:%M} UTC, in "
+                    f"{f'{left:.0f} s' if left < 90 else hours}",
                 )
             await asyncio.sleep(min(left, _LONGEST_NAP))
 
@@ -202,20 +204,3 @@ class DayQuota:
         now = time.time()
         today = datetime.fromtimestamp(now, self._zone).date()
         return now, (self._account, today.isoformat())
-
-    async def _taken(self, day: Day) -> bool:
-        if self._thread is None:
-            return self._store.take(day, self._per_day)
-
-        def forget(taken: bool) -> None:
-            if taken:
-                self._store.give_back(day)
-
-        asked = self._thread.submit(self._store.take, day, self._per_day)
-        return await result_or_undo(asked, forget)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -170,18 +170,11 @@ class Slots:
         self._successes = 0
 
 
-class RequestRate:
-    """Throttler of a plan; polls, so it serves one waiter at a time."""
-
-    def __init__(self, plan: RatePlan) -> None:
-        """``plan``: see :meth:`Limits.rate_plan`."""
-        # The delay of a poll is lost once in a period.
-        interval = min(0.01, max(0.001, plan.period / 500))
-        self._throttler = Throttler(plan.count, plan.period, retry_interval=interval)
-
-    async def take(self) -> None:
-        """Wait until a request may be sent; a cancelled wait counts none."""
-        await self._throttler.acquire()  # type: ignore[no-untyped-call]
+def throttler(plan: RatePlan) -> Throttler:
+    """Return a throttler of ``plan``; it polls, so it serves one waiter at a time."""
+    # The delay of a poll is lost once in a period.
+    interval = min(0.01, max(0.001, plan.period / 500))
+    return Throttler(plan.count, plan.period, retry_interval=interval)
 
 
 class TokenBudget:
@@ -432,7 +425,7 @@ class AccountLimits(AccountGate):
         """``backoff``: pause after a refusal that names none."""
         super().__init__(limits, backoff)
         self.slots = Slots(limits.concurrent)
-        self._rate = None if self._plan is None else RequestRate(self._plan)
+        self._rate = None if self._plan is None else throttler(self._plan)
         self._refusals = 0
         self._in_a_row = 0
 
@@ -443,16 +436,20 @@ class AccountLimits(AccountGate):
                 undo.callback(self._tokens.correct, -tokens)
             await self.slots.take()
             undo.callback(self.slots.leave)
-            await self._until_resumed(max_wait)
-            if self._rate is not None:
+            while True:
+                while (left := self.paused()) > 0:
+                    if left > max_wait:
+                        raise AccountPaused(left)
+                    await asyncio.sleep(left)
+                if self._rate is None:
+                    break
                 # Thousands of calls may begin in one turn of the event loop. A request counts
                 # from here, so it must not wait for all of their beginnings before it is sent.
                 await asyncio.sleep(0)
-                await self._rate.take()
-                while self.paused():
-                    # Paused meanwhile: what was granted before a pause is not used after it.
-                    await self._until_resumed(max_wait)
-                    await self._rate.take()
+                await self._rate.acquire()  # type: ignore[no-untyped-call]
+                # Paused meanwhile: what was granted before a pause is not used after it.
+                if not self.paused():
+                    break
             undo.pop_all()
         return self._refusals
 
@@ -474,12 +471,6 @@ class AccountLimits(AccountGate):
             self.slots.halve()
             seconds = max(seconds, self._backoff.seconds(self._in_a_row))
         self._resumes = max(self._resumes, asyncio.get_running_loop().time() + seconds)
-
-    async def _until_resumed(self, max_wait: float) -> None:
-        while (left := self.paused()) > 0:
-            if left > max_wait:
-                raise AccountPaused(left)
-            await asyncio.sleep(left)
 
 
 MakeGate = Callable[[str, Limits, Backoff], RateLimiter]

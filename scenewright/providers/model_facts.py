@@ -3,7 +3,8 @@
 ``model_facts.toml`` comes with the package; ``scenewright models update`` puts a newer one into the
 user's folder of settings. The newer of both is used. A row is named by ``provider:model``, or by
 the beginning of a name and a star, and has kinds of facts: ``chat``, ``image``, ``decision``,
-``price`` and ``end``. The modules that use a kind check its keys.
+``price`` and ``end``. The modules that use a kind check its keys;
+here is that of ends: when a provider's models end, and what comes after.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 import logging
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from importlib.resources import files
@@ -21,7 +23,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
-from scenewright.config.accounts import keys_file
+from scenewright.config.accounts import DECISION_KIND, AccountSpec, keys_file
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.flushing import replacing
 from scenewright.core.validation import FrozenModel, first_problem
@@ -136,23 +138,21 @@ def model_facts() -> ModelFacts:
     It is read once in a process. A copy that cannot be used is left aside with a warning.
     """
     if not _in_use:
-        _in_use.append(_newer(shipped_facts()))
+        own = shipped_facts()
+        copy = own
+        try:
+            place = user_file()
+            copy = read_facts(place.read_text("utf-8"), str(place))
+        except (FileNotFoundError, NotADirectoryError, RuntimeError):
+            pass
+        except (OSError, UnicodeDecodeError, ModelTableError) as error:
+            _LOG.warning(
+                "%s; the package's own table is used: run `scenewright models update`, or delete "
+                "it",
+                error,
+            )
+        _in_use.append(copy if copy.as_of > own.as_of else own)
     return _in_use[-1]
-
-
-def _newer(own: ModelFacts) -> ModelFacts:
-    try:
-        place = user_file()
-        copy = read_facts(place.read_text("utf-8"), str(place))
-    except (FileNotFoundError, NotADirectoryError, RuntimeError):
-        return own
-    except (OSError, UnicodeDecodeError, ModelTableError) as error:
-        _LOG.warning(
-            "%s; the package's own table is used: run `scenewright models update`, or delete it",
-            error,
-        )
-        return own
-    return copy if copy.as_of > own.as_of else own
 
 
 @contextmanager
@@ -220,3 +220,78 @@ def _fits(pattern: str, name: str) -> bool:
 def _length(pattern: str) -> tuple[int, bool]:
     """Return the rank of a pattern: longer ones and, at equal length, exact ones are last."""
     return len(pattern.removesuffix("*")), not pattern.endswith("*")
+
+
+WARNING_DAYS = 60
+"""Days before its end from which a model is warned of."""
+
+
+class ModelEnd(FrozenModel):
+    """The end of one model, as announced."""
+
+    ends: date
+    """First day without the model."""
+    successor: str = ""
+    """The model that its provider names instead, as ``provider:model``."""
+    then: str = ""
+    """Result of calls afterwards, unless they fail."""
+    source: str = ""
+    """Place of the announcement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A model in use that ends soon or has ended."""
+
+    spec: str
+    """As the profile names it, ``account:model``."""
+    end: ModelEnd
+    """When, and what comes after."""
+    days: int
+    """Days left; 0 or less after the end."""
+
+    @property
+    def text(self) -> str:
+        """Sentence with the end and the model to name instead."""
+        when = f"ended on {self.end.ends}" if self.days <= 0 else (
+            f"ends on {self.end.ends}, in {self.days} day{'s' if self.days != 1 else ''}"
+        )  # fmt: skip
+        then = f", then {self.end.then}" if self.end.then else ""
+        instead = f": name another, such as {self.end.successor}" if self.end.successor else ""
+        return f"{self.spec} {when}{then}{instead}"
+
+
+def end_of(provider: str, model: str) -> ModelEnd | None:
+    """Return the announced end of a provider's own model; None if the table knows none."""
+    rows, name = model_facts().rows("end"), f"{provider}:{model}"
+    key = best_key(rows, name) or best_key(rows, undated(name))
+    return None if key is None else ModelEnd.model_validate(rows[key])
+
+
+def endings(
+    specs: Iterable[str],
+    accounts: Mapping[str, AccountSpec],
+    *,
+    today: date | None = None,
+    told: Mapping[str, ModelEnd] | None = None,
+) -> list[Ending]:
+    """Return the models of ``specs`` (``account:model``) that end within :data:`WARNING_DAYS`.
+
+    Soonest first. ``accounts``: by name, the built-in ones included. An account with an address of
+    its own may serve anything under a name, and is left out. ``told``: ends listed by the providers
+    themselves, by spec (:func:`scenewright.agents.judges.models.listed_ends`), which override the
+    table.
+    """
+    today = today or date.today()
+    found = []
+    for spec in dict.fromkeys(specs):
+        name, _, model = spec.partition(":")
+        if name == DECISION_KIND:
+            name, _, model = model.partition("/")
+        account = accounts.get(name)
+        end = (told or {}).get(spec)
+        if end is None and account is not None and account.base_url is None:
+            end = end_of(account.provider, model)
+        if end is not None and (days := (end.ends - today).days) <= WARNING_DAYS:
+            found.append(Ending(spec, end, days))
+    return sorted(found, key=lambda ending: ending.days)

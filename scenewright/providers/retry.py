@@ -26,7 +26,7 @@ from email.utils import parsedate_to_datetime
 
 from scenewright.core.error_text import error_text
 from scenewright.core.errors import ScenewrightError
-from scenewright.providers.error_texts import ERROR_TEXTS
+from scenewright.providers.replies import ERROR_TEXTS
 from scenewright.providers.usage import Usage, within
 
 

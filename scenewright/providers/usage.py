@@ -234,7 +234,22 @@ class PriceTable:
         """
         rows = model_facts().rows("price")
         built_in = {name: Price.model_validate(row) for name, row in rows.items()}
-        return cls(built_in, *(_read(path) for path in overrides))
+        layers = [built_in]
+        for path in overrides:
+            try:
+                read = tomllib.loads(path.read_text(encoding="utf-8"))
+                layers.append(_PRICES.validate_python(read))
+            except OSError as error:
+                raise PriceError(f"{path} cannot be read: {error.strerror}") from error
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                raise PriceError(f"{path} is not valid TOML: {error}") from error
+            except ValidationError as error:
+                raise PriceError(
+                    f'{path}: {first_problem(error)}. Write ["provider:model"], with * at the end '
+                    "for all that begin so; an entry has input and output, or image, and as_of (a "
+                    "date), and may have cached, cache_write, image_input, image_output, source"
+                ) from error
+        return cls(*layers)
 
     def price(self, provider: str, model: str) -> Price | None:
         """Return the price of a model, None if unknown.
@@ -262,18 +277,3 @@ def _or(price: float | None, other: float) -> float:
 _PRICES = TypeAdapter(
     dict[Annotated[str, StringConstraints(pattern=r"^[^:*]+:([^*]+\*?|\*)$")], Price]
 )
-
-
-def _read(path: Path) -> dict[str, Price]:
-    try:
-        return _PRICES.validate_python(tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise PriceError(f"{path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PriceError(f"{path} is not valid TOML: {error}") from error
-    except ValidationError as error:
-        raise PriceError(
-            f'{path}: {first_problem(error)}. Write ["provider:model"], with * at the end for all '
-            "that begin so; an entry has input and output, or image, and as_of (a date), and may "
-            "have cached, cache_write, image_input, image_output, source"
-        ) from error

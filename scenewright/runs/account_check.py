@@ -52,19 +52,16 @@ from scenewright.providers.clients.base import (
     Tools,
     place_of,
 )
-from scenewright.providers.clients.client import attempts
-from scenewright.providers.clients.factory import make_client
-from scenewright.providers.error_texts import ERROR_TEXTS
-from scenewright.providers.known_models import end_of, endings
-from scenewright.providers.model_facts import model_facts
-from scenewright.providers.proxies import proxy_for
+from scenewright.providers.clients.client import attempts, make_client
+from scenewright.providers.model_facts import end_of, endings, model_facts
+from scenewright.providers.replies import ERROR_TEXTS
 from scenewright.providers.retry import (
     FailedAttempt,
     TransportError,
     UnusableReply,
     listen_for_retries,
 )
-from scenewright.providers.transport import http_client
+from scenewright.providers.transport import http_client, proxy_for
 from scenewright.providers.usage import Usage, metered
 from scenewright.runs.model_factory.profiles import backend_of, build_judge, get_caller
 

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from scenewright.cli.main import app
 from scenewright.cli.models import check_facts
 from scenewright.providers import model_facts as facts_module
-from scenewright.providers.known_models import end_of
 from scenewright.providers.model_facts import (
     FILE,
     ModelFacts,
     ModelTableError,
+    end_of,
     model_facts,
     read_facts,
     shipped_facts,

@@ -20,8 +20,7 @@ from scenewright.evals.annotation.pipeline import Building
 from scenewright.evals.store.ledger import Ledger
 from scenewright.miniature.painter import paint
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
-from scenewright.mock_providers import ThreadedMockProviders, box_relations
-from scenewright.mock_providers import box_relations as looking
+from scenewright.mock_providers import ThreadedMockProviders, tool_replies
 from scenewright.mock_providers.tool_replies import TEXT_TOOLS
 from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
@@ -59,10 +58,10 @@ def painting() -> tuple[Image.Image, list[Detection]]:
 
 
 def test_the_lab_knows_the_words_of_its_models() -> None:
-    assert set(KINDS) == set(box_relations.KINDS)
-    assert set(COLORS) == set(box_relations.COLORS)
+    assert set(KINDS) == set(tool_replies.KINDS)
+    assert set(COLORS) == set(tool_replies.COLORS)
     # Near says little beside a direction, and judges would confirm both.
-    assert set(PREDICATES) - {"near"} == set(box_relations.PREDICATES)
+    assert set(PREDICATES) - {"near"} == set(tool_replies.PREDICATES)
 
 
 def test_the_lab_knows_the_tools_of_the_prompts() -> None:
@@ -72,7 +71,7 @@ def test_the_lab_knows_the_tools_of_the_prompts() -> None:
         text_stages.ATTRIBUTES_PROMPT,
     }
     assert prompts <= set(TEXT_TOOLS.values())
-    assert load_prompt(one_stage.BOXES_PROMPT).tool == box_relations.RELATIONS_TOOL
+    assert load_prompt(one_stage.BOXES_PROMPT).tool == tool_replies.RELATIONS_TOOL
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -165,9 +164,9 @@ async def test_synonyms_go_by_the_planners_table(
 
 def test_boxes_are_read_wherever_they_stand() -> None:
     text = 'objects are [\n "dog.1:[1, 2, 3, 4]",\n "sports ball.2:[5, 6, 7, 8.5]"\n]. x:[1]'
-    found = looking.boxed_in(text)
+    found = tool_replies.boxed_in(text)
     assert [(o.id, o.detection.name, o.detection.box) for o in found] == [
         ("dog.1", "dog", (1, 2, 3, 4)),
         ("sports ball.2", "sports ball", (5, 6, 7, 8.5)),
     ]
-    assert looking.boxed_in('"dog.1:[1, 2, 3]" "cat:[-,,.]"') == []
+    assert tool_replies.boxed_in('"dog.1:[1, 2, 3]" "cat:[-,,.]"') == []

@@ -26,7 +26,7 @@ from scenewright.evals.datasets.psg_prompts.templates import DrawSpec, draw
 from scenewright.miniature.painter import paint
 from scenewright.miniature.truth import Painting
 from scenewright.mock_providers import ThreadedMockProviders
-from scenewright.mock_providers.turns import listed
+from scenewright.mock_providers.wire import listed
 from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
 from scenewright.providers.retry import CallError

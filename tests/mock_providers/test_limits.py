@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenewright.mock_providers import Fault, MockSettings, serving_thread
-from scenewright.mock_providers.accounts import MINUTE as WINDOW
 from scenewright.mock_providers.accounts import Account, account_name
 from tests.mock_providers.asking import REQUEST_ID, ROUTES, Client
 
-LIMIT = 5
+LIMIT, WINDOW = 5, 60
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -123,7 +122,7 @@ def test_a_real_key_is_not_shown() -> None:
     gaps=st.lists(st.floats(0, 40, allow_nan=False), max_size=60),
 )
 def test_no_window_of_a_minute_holds_more_than_the_limit(limit: int, gaps: list[float]) -> None:
-    account = Account("a", requests_per_minute=limit)
+    account = Account("a", MockSettings(requests_per_minute=limit))
     now, admitted, refused = 0.0, [], 0
     for gap in gaps:
         now += gap
@@ -155,7 +154,7 @@ def test_no_window_of_a_minute_holds_more_than_the_limit(limit: int, gaps: list[
     ),
 )
 def test_tokens_let_in_fit_the_minute(limit: int, calls: list[tuple[float, int, int]]) -> None:
-    account = Account("a", tokens_per_minute=limit)
+    account = Account("a", MockSettings(tokens_per_minute=limit))
     now = 0.0
     spent: list[tuple[float, int]] = []
     for gap, tokens_in, tokens_out in calls:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scenewright.providers.error_bodies import (
+from scenewright.providers.replies import (
     content_filter_of,
     context_overflow,
     error_message,

@@ -7,6 +7,7 @@ import bisect
 from typing import Any
 
 import pytest
+from asyncio_throttle.throttler import Throttler
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from scenewright.providers.limits import (
     FifoLock,
     Limits,
     RatePlan,
-    RequestRate,
     Slots,
     TokenBudget,
 )
@@ -102,18 +102,18 @@ def test_the_rate_is_kept_in_every_minute_and_reached(
 def test_of_a_thousand_waiting_calls_one_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     throttle_in_virtual_time(monkeypatch)
     polling, most = 0, 0
-    take = RequestRate.take
+    acquire = Throttler.acquire
 
-    async def counted(self: RequestRate) -> None:
+    async def counted(self: Throttler) -> None:
         nonlocal polling, most
         polling += 1
         most = max(most, polling)
         try:
-            await take(self)
+            await acquire(self)
         finally:
             polling -= 1
 
-    monkeypatch.setattr(RequestRate, "take", counted)
+    monkeypatch.setattr(Throttler, "acquire", counted)
 
     async def main() -> int:
         limits = AccountLimits(Limits(requests_per_minute=60, window=1), STEADY)

@@ -14,7 +14,7 @@ from scenewright.cli.main import app
 from scenewright.config.accounts import BUILT_IN_ACCOUNTS, AccountSpec
 from scenewright.config.profiles import BUILT_IN, Profile, split_judge
 from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
-from scenewright.providers.known_models import WARNING_DAYS, end_of, endings
+from scenewright.providers.model_facts import WARNING_DAYS, end_of, endings
 from scenewright.providers.usage import PriceTable
 from scenewright.tools.backends.image_models import image_caps_of
 

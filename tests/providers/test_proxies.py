@@ -10,9 +10,8 @@ import pytest
 from scenewright.agents.judges.remote import remote_judge
 from scenewright.core.questions import facts_of
 from scenewright.providers.caller import Caller
-from scenewright.providers.proxies import proxy_for
 from scenewright.providers.retry import Backoff, PermanentError, TransportError
-from scenewright.providers.transport import http_client
+from scenewright.providers.transport import http_client, proxy_for
 from tests.agents.judges.conformance import picture, scene
 from tests.providers.raw_server import RawRequest, raw_server, reply
 
@@ -110,7 +109,7 @@ def test_a_proxy_that_cannot_be_used_is_named(value: str, remedy: str) -> None:
 
 
 def test_socks_needs_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenewright.providers.proxies.find_spec", lambda _: None)
+    monkeypatch.setattr("scenewright.providers.transport.find_spec", lambda _: None)
     with pytest.raises(TransportError, match="pip install socksio"):
         proxy_for("https://api.example", {"HTTPS_PROXY": "socks5://proxy.example"})
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.providers.clients import images
-from scenewright.providers.clients.images import picture_of
+from scenewright.providers.clients import client
+from scenewright.providers.clients.client import picture_of
 from scenewright.providers.clients.openai_format import usage_of
 from scenewright.providers.clients.reading import count_of
 from scenewright.providers.replies import (
@@ -421,7 +421,7 @@ def test_pictures_are_read_in_every_spelling(
 def test_what_is_no_picture_is_named(
     text: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(images, "MAX_BYTES", 50)
+    monkeypatch.setattr(client, "MAX_BYTES", 50)
     with pytest.raises(UnusableReply, match=words) as raised:
         picture_of(text, Usage())
     # A smaller picture does not come by asking again.

@@ -15,7 +15,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from scenewright.agents.judges.sheet import REASONS, sheet_of, sheet_schema
 from scenewright.core.facts import Fact
 from scenewright.prompts import load_prompt
-from scenewright.providers.schemas import Dialect, schema_for
+from scenewright.providers.clients.base import Dialect, schema_for
 from scenewright.tools import director
 from scenewright.tools.director import Arguments
 

@@ -24,7 +24,7 @@ from scenewright.agents.judges.sheet import TOOL, sheet_of
 from scenewright.core.facts import Fact
 from scenewright.providers.caller import Caller
 from scenewright.providers.clients.base import CompletionRequest, Message, OutputSchema
-from scenewright.providers.clients.factory import make_client
+from scenewright.providers.clients.client import make_client
 from scenewright.providers.retry import Backoff, CallError
 from tests.agents.chat.talking import look, picture
 from tests.real.hosting import START_SECONDS, serving

@@ -45,8 +45,7 @@ from scenewright.providers.clients.base import (
     ToolCall,
     Tools,
 )
-from scenewright.providers.clients.client import ModelClient, attempts
-from scenewright.providers.clients.factory import make_client
+from scenewright.providers.clients.client import ModelClient, attempts, make_client
 from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import Usage
 

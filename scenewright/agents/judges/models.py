@@ -19,9 +19,14 @@ from scenewright.agents.judges.sheet import Reasons
 from scenewright.config.accounts import DECISION_HOSTS, KEY_VARIABLES, AccountSpec, missing_key
 from scenewright.core.ports.judge import JudgeCaps, JudgeError
 from scenewright.providers.clients.base import ClientSettings
-from scenewright.providers.clients.errors import of_other
-from scenewright.providers.known_models import ModelEnd
-from scenewright.providers.model_facts import ModelTableError, checked, model_facts, row_of
+from scenewright.providers.clients.reading import of_other
+from scenewright.providers.model_facts import (
+    ModelEnd,
+    ModelTableError,
+    checked,
+    model_facts,
+    row_of,
+)
 
 M = TypeVar("M", bound=BaseModel)
 _MEDIA_TOKENS = {"low": "media-280", "medium": "media-560", "high": "media-1120"}

@@ -52,8 +52,12 @@ from scenewright.providers.clients.base import (
     OutputSchema,
     Picture,
 )
-from scenewright.providers.clients.client import ModelClient, ProviderClient, attempts
-from scenewright.providers.clients.factory import make_client
+from scenewright.providers.clients.client import (
+    ModelClient,
+    ProviderClient,
+    attempts,
+    make_client,
+)
 from scenewright.providers.judge_calls import spread, with_costs, with_totals
 from scenewright.providers.retry import CallError, Decision, PermanentError
 from scenewright.providers.usage import ExpectedUsage, Reply, Usage

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +14,10 @@ from scenewright.providers.clients.base import (
     ClientSettings,
     CompletionRequest,
     MalformedReply,
-    Message,
     OutputSchema,
     Part,
     Terms,
-    Tools,
+    schema_for,
 )
 from scenewright.providers.clients.client import ModelClient
 from scenewright.providers.clients.reading import (
@@ -27,7 +26,6 @@ from scenewright.providers.clients.reading import (
     count_of,
     text_of,
 )
-from scenewright.providers.schemas import schema_for
 from scenewright.providers.usage import Usage
 
 BASE_URL = "https://api.anthropic.com"
@@ -63,10 +61,30 @@ def messages_body(
     """Return the arguments of ``messages.create``. Pure."""
     messages = request.sent_messages()
     system = messages[0].text if messages[0].role == "system" else ""
+    # Roles alternate; answers of tools stand in turns of the user.
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        blocks = [_block(part) for part in message.parts if part]
+        if settings.prompt_cache and (shown := [b for b in blocks if b["type"] == "image"]):
+            shown[-1]["cache_control"] = {"type": "ephemeral"}
+        if message.role == "tool":
+            answer = {"type": "tool_result", "tool_use_id": message.call_id, "content": blocks}
+            blocks = [answer | ({"is_error": True} if message.failed else {})]
+        blocks += [
+            {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
+            for call in message.calls
+        ]
+        if not blocks or message.role == "system":
+            continue
+        role = "assistant" if message.role == "assistant" else "user"
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        else:
+            turns.append({"role": role, "content": blocks})
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": settings.max_output_tokens or DEFAULT_OUTPUT_TOKENS,
-        "messages": _turns([one for one in messages if one.role != "system"], settings),
+        "messages": turns,
         "stream": True,
     }
     if system:
@@ -82,63 +100,27 @@ def messages_body(
             schema = schema_for("anthropic", wanted.schema)
             return body | {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
         wanted = replace(wanted.as_tool(strict=settings.strict), parallel=False)
-    if wanted is not None and wanted.schemas:
-        body["tools"] = [_tool(function, wanted.strict) for function in wanted.functions]
-        choice = _tool_choice(wanted, settings)
-        if wanted.parallel is not None and choice["type"] != "none":
-            choice["disable_parallel_tool_use"] = not wanted.parallel
-        if choice != {"type": "auto"}:
-            body["tool_choice"] = choice
-    return body
-
-
-def _tool(function: Mapping[str, Any], strict: bool | None) -> dict[str, Any]:
-    schema = function.get("parameters") or {"type": "object"}
-    tool = {name: function[name] for name in ("name", "description") if function.get(name)}
-    # platform.claude.com/docs/en/agents-and-tools/tool-use/strict-tool-use: the limits of schemas
-    # are those of the grammar, which other tools do without.
-    tool["input_schema"] = schema_for("anthropic", schema) if strict else dict(schema)
-    return tool if strict is None else {**tool, "strict": strict}
-
-
-def _tool_choice(tools: Tools, settings: ClientSettings) -> dict[str, Any]:
-    if tools.choice == "none":
-        return {"type": "none"}
+    if wanted is None or not wanted.schemas:
+        return body
+    strict, body["tools"] = wanted.strict, []
+    for function in wanted.functions:
+        schema = function.get("parameters") or {"type": "object"}
+        tool = {name: function[name] for name in ("name", "description") if function.get(name)}
+        # platform.claude.com/docs/en/agents-and-tools/tool-use/strict-tool-use: the limits of
+        # schemas are those of the grammar, which other tools do without.
+        tool["input_schema"] = schema_for("anthropic", schema) if strict else dict(schema)
+        body["tools"].append(tool if strict is None else {**tool, "strict": strict})
+    choice: dict[str, Any] = {"type": "none"}
     # Models that are asked for schemas by a text format answer an error to a forced tool.
-    if tools.choice == "auto" or settings.structured != "tool":
-        return {"type": "auto"}
-    return {"type": "tool", "name": tools.named} if tools.named else {"type": "any"}
-
-
-def _turns(messages: Sequence[Message], settings: ClientSettings) -> list[dict[str, Any]]:
-    """Return turns of alternating roles; answers of tools stand in turns of the user."""
-    turns: list[dict[str, Any]] = []
-    for message in messages:
-        role = "assistant" if message.role == "assistant" else "user"
-        blocks = _blocks(message)
-        if settings.prompt_cache and (shown := [b for b in blocks if b["type"] == "image"]):
-            shown[-1]["cache_control"] = {"type": "ephemeral"}
-        if not blocks:
-            continue
-        if turns and turns[-1]["role"] == role:
-            turns[-1]["content"] += blocks
-        else:
-            turns.append({"role": role, "content": blocks})
-    return turns
-
-
-def _blocks(message: Message) -> list[dict[str, Any]]:
-    parts = [_block(part) for part in message.parts if part]
-    if message.role == "tool":
-        answer: dict[str, Any] = {
-            "type": "tool_result", "tool_use_id": message.call_id, "content": parts
-        }  # fmt: skip
-        return [answer | ({"is_error": True} if message.failed else {})]
-    calls = [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
-        for call in message.calls
-    ]
-    return [*parts, *calls]
+    if wanted.choice == "auto" or (wanted.choice != "none" and settings.structured != "tool"):
+        choice = {"type": "auto"}
+    elif wanted.choice != "none":
+        choice = {"type": "tool", "name": wanted.named} if wanted.named else {"type": "any"}
+    if wanted.parallel is not None and choice["type"] != "none":
+        choice["disable_parallel_tool_use"] = not wanted.parallel
+    if choice != {"type": "auto"}:
+        body["tool_choice"] = choice
+    return body
 
 
 def _block(part: Part) -> dict[str, Any]:
@@ -188,9 +170,15 @@ def add_event(raw: RawCompletion, event: Mapping[str, Any]) -> bool:
 def _add_message(raw: RawCompletion, message: Mapping[str, Any]) -> None:
     raw.model = text_of(message.get("model")) or raw.model
     raw.request_id = raw.request_id or text_of(message.get("id"))
-    usage = mapping_of(message.get("usage"))
-    if usage:
-        raw.usage = _usage(usage, raw.usage)
+    before = raw.usage
+    if found := mapping_of(message.get("usage")):
+        # Anthropic counts tokens read from and written to its cache separately.
+        cached = count_of(found.get("cache_read_input_tokens")) or before.tokens_cached
+        written = count_of(found.get("cache_creation_input_tokens")) or before.tokens_written
+        plain = count_of(found.get("input_tokens"))
+        tokens_in = plain + cached + written if plain else before.tokens_in
+        tokens_out = count_of(found.get("output_tokens")) or before.tokens_out
+        raw.usage = Usage(tokens_in, tokens_out, cached, tokens_written=written)
     ended = text_of(message.get("stop_reason"))
     if ended:
         raw.ended, raw.cut = ended, ended in _CUT
@@ -212,13 +200,3 @@ def _add_block(raw: RawCompletion, place: object, block: Mapping[str, Any]) -> N
                 text_of(given),
                 given if isinstance(given, Mapping) else None,
             )
-
-
-def _usage(found: Mapping[str, Any], before: Usage) -> Usage:
-    """Return the usage; Anthropic counts tokens read from and written to its cache separately."""
-    cached = count_of(found.get("cache_read_input_tokens")) or before.tokens_cached
-    written = count_of(found.get("cache_creation_input_tokens")) or before.tokens_written
-    plain = count_of(found.get("input_tokens"))
-    tokens_in = plain + cached + written if plain else before.tokens_in
-    tokens_out = count_of(found.get("output_tokens")) or before.tokens_out
-    return Usage(tokens_in, tokens_out, cached, tokens_written=written)

@@ -1,24 +1,30 @@
 """Base of all providers' clients: attempts of a model, each unlike the one before.
 
 A client turns a :class:`CompletionRequest` into its provider's wire format, makes one attempt and
-returns a :class:`Completion`. Limits, time, repetitions and usage are the
+returns a :class:`Completion`, or a picture for an :class:`ImageRequest`. :func:`make_client`
+imports a provider's SDK when its first client is made. Limits, time, repetitions and usage are the
 :class:`~scenewright.providers.caller.Caller`'s.
 """
 
 from __future__ import annotations
 
+import base64
+import re
 from abc import ABC, abstractmethod
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any, Generic, TypeVar
 
+import httpx2
 from pydantic import SecretStr
 
 from scenewright.core.error_text import hidden
 from scenewright.core.validation import cut_short
 from scenewright.prompts import load_prompt
+from scenewright.providers import transport
 from scenewright.providers.clients.base import (
     ClientSettings,
     Completion,
@@ -29,22 +35,108 @@ from scenewright.providers.clients.base import (
     Terms,
     place_of,
 )
-from scenewright.providers.clients.errors import of_other
-from scenewright.providers.clients.images import Drawn, ImageRequest, ShowPartial
-from scenewright.providers.clients.negotiation import Negotiation
+from scenewright.providers.clients.negotiation import KnownServer, Negotiation
 from scenewright.providers.clients.reading import (
     RawCompletion,
     StreamedResponse,
     completion_of,
     events_of,
     is_stream,
+    of_other,
 )
-from scenewright.providers.known_models import KnownServer
-from scenewright.providers.retry import Decision, UnusableReply
+from scenewright.providers.retry import (
+    Decision,
+    Transient,
+    TransportError,
+    UnusableReply,
+    unreachable,
+)
 from scenewright.providers.sdk_clients import PerLoop
 from scenewright.providers.transport import http_client
-from scenewright.providers.usage import Reply
+from scenewright.providers.usage import Reply, Usage
 from scenewright.providers.versions import reply_version
+
+MAX_BYTES = 64 * 2**20
+"""Largest file of a picture that is taken from a provider."""
+
+ShowPartial = Callable[[int, bytes], Awaitable[None]]
+"""Takes a partial image: its number, from 0, and its file, which may be broken."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ImageRequest:
+    """A picture as it is requested from a provider; all files are PNG."""
+
+    prompt: str
+    width: int
+    """Pixels."""
+    height: int
+    """Pixels."""
+    ratio: str = ""
+    """Name of the aspect ratio, where there are names."""
+    resolution: str = ""
+    """Name of the resolution, likewise."""
+    pictures: tuple[bytes, ...] = ()
+    """Pictures to change or to refer to, the one to change first."""
+    mask: bytes | None = None
+    """As large as the first picture: transparent where that may change."""
+    parameters: Mapping[str, str | int | bool] = field(default_factory=dict)
+    """Further parameters of the provider's, such as ``quality``."""
+    partial_images: int = 0
+    """Most pictures that are wanted of it while it is drawn."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Drawn:
+    """A picture that came."""
+
+    data: bytes
+    """Its file."""
+    usage: Usage
+    request_id: str = ""
+    """The provider's id of the request."""
+
+
+def picture_of(text: str, usage: Usage) -> bytes:
+    """Return the file in base64 ``text``.
+
+    Reads a ``data:`` prefix, line breaks, the URL-safe alphabet and missing padding. Raises
+    ``UnusableReply`` for anything else, saying what it is; it carries ``usage``.
+    """
+    data = re.sub(r"\s+|\\[rn]", "", text)
+    if data[:5].casefold() == "data:":
+        head, comma, data = data.partition(",")
+        if not comma or not head.casefold().endswith(";base64"):
+            told = f"the picture's data URL is not base64: {cut_short(head, 60)!r}"
+            raise UnusableReply(told, usage)
+    data = data.rstrip("=").replace("-", "+").replace("_", "/")
+    if not data:
+        raise UnusableReply("the picture is empty", usage)
+    if (size := len(data) * 3 // 4) > MAX_BYTES:
+        told = f"the picture has {size} bytes, which is more than {MAX_BYTES}"
+        raise UnusableReply(told, usage, retry=False)
+    if data.startswith(("http://", "https://")):
+        raise UnusableReply("the picture is an address where base64 was expected", usage)
+    try:
+        return base64.b64decode(data + "=" * (-len(data) % 4), validate=True)
+    except ValueError as error:
+        told = f"the picture is not valid base64 ({error}): {cut_short(data, 40)!r}"
+        raise UnusableReply(told, usage) from None
+
+
+async def fetch_picture(url: str, base_url: str, usage: Usage) -> bytes:
+    """Return the file at an address that a server at ``base_url`` gave; no key is sent there."""
+    if url.startswith("data:"):
+        return picture_of(url, usage)
+    try:
+        return await transport.fetch_picture(url, base_url, MAX_BYTES)
+    except TransportError as error:
+        again = isinstance(error.decision, Transient)
+        raise UnusableReply(error.decision.reason, usage, retry=again) from None
+    except (httpx2.HTTPError, OSError) as error:
+        told = f"the picture could not be fetched: {unreachable(error)}"
+        raise UnusableReply(told, usage) from None
+
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -224,3 +316,27 @@ def attempts(
         return Reply(value, completion.usage, completion.request_id)
 
     return attempt
+
+
+_CLIENTS = {"openai": "OpenAIClient", "gemini": "GeminiClient", "anthropic": "AnthropicClient"}
+"""Provider → class in the module of its name."""
+
+
+def make_client(
+    provider: str,
+    model: str,
+    settings: ClientSettings | None = None,
+    *,
+    api_key: str,
+    base_url: str | None = None,
+) -> ModelClient[Any]:
+    """Return the client of ``provider``'s ``model``; ``settings``: of a chat model.
+
+    ``base_url``: a server that speaks the provider's protocol, instead of the provider's own.
+    """
+    name = _CLIENTS.get(provider)
+    if name is None or (provider == "anthropic" and settings is None):
+        raise ValueError(f"no client of {provider} for {model}")
+    module = import_module(f"scenewright.providers.clients.{provider}")
+    client: type[ModelClient[Any]] = getattr(module, name)
+    return client(model, settings, api_key=api_key, base_url=base_url)

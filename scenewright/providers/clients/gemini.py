@@ -6,7 +6,7 @@ import base64
 import binascii
 import math
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,15 +28,19 @@ from scenewright.providers.clients.base import (
     Terms,
     Token,
     Tools,
+    schema_for,
 )
-from scenewright.providers.clients.client import ModelClient
-from scenewright.providers.clients.errors import StatusError
-from scenewright.providers.clients.images import MAX_BYTES, Drawn, ImageRequest, ShowPartial
-from scenewright.providers.clients.reading import RawCall, RawCompletion
+from scenewright.providers.clients.client import (
+    MAX_BYTES,
+    Drawn,
+    ImageRequest,
+    ModelClient,
+    ShowPartial,
+)
+from scenewright.providers.clients.reading import RawCall, RawCompletion, StatusError
 from scenewright.providers.clients.systemone import post_json
-from scenewright.providers.error_bodies import retry_delay
+from scenewright.providers.replies import retry_delay
 from scenewright.providers.retry import Decision, RequestChanged, UnusableReply
-from scenewright.providers.schemas import schema_for
 from scenewright.providers.transport import http_client
 from scenewright.providers.usage import Usage
 
@@ -46,29 +50,17 @@ API_VERSION = "v1beta"
 """Sent explicitly, because the library's choice changes with its version and the environment."""
 _OWN = "scenewright-"
 _WORDS = 120
+_IMAGE = types.MediaModality.IMAGE
 _Reason = types.FinishReason
-REFUSALS = frozenset(
-    {
-        _Reason.SAFETY,
-        _Reason.RECITATION,
-        _Reason.BLOCKLIST,
-        _Reason.PROHIBITED_CONTENT,
-        _Reason.SPII,
-        _Reason.IMAGE_SAFETY,
-        _Reason.IMAGE_PROHIBITED_CONTENT,
-        _Reason.ESCALATION,
-        _Reason.MODEL_ARMOR,
-    }
-)
+REFUSALS = frozenset({
+    _Reason.SAFETY, _Reason.RECITATION, _Reason.BLOCKLIST, _Reason.PROHIBITED_CONTENT, _Reason.SPII,
+    _Reason.IMAGE_SAFETY, _Reason.IMAGE_PROHIBITED_CONTENT, _Reason.ESCALATION, _Reason.MODEL_ARMOR,
+})  # fmt: skip
 """Finish reasons that are a refusal by the provider."""
-_BROKEN = frozenset(
-    {
-        _Reason.MALFORMED_FUNCTION_CALL,
-        _Reason.UNEXPECTED_TOOL_CALL,
-        _Reason.TOO_MANY_TOOL_CALLS,
-        _Reason.MALFORMED_RESPONSE,
-    }
-)
+_BROKEN = frozenset({
+    _Reason.MALFORMED_FUNCTION_CALL, _Reason.UNEXPECTED_TOOL_CALL, _Reason.TOO_MANY_TOOL_CALLS,
+    _Reason.MALFORMED_RESPONSE,
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,13 +196,31 @@ def contents_of(messages: Sequence[Message]) -> list[types.Content]:
     turns: list[types.Content] = []
     names: dict[str, str] = {}
     for message in messages:
+        role, parts = "user", [_part(part) for part in message.parts if part]
         if message.role == "assistant":
-            names |= {call.id: call.name for call in message.calls}
-            role, parts = "model", _model_parts(message)
+            role, parts = "model", []
+            if message.text or message.signature:
+                signature = _signature(message.signature)
+                parts.append(types.Part(text=message.text, thought_signature=signature))
+            for call in message.calls:
+                names[call.id] = call.name
+                made = types.FunctionCall(id=_sent_id(call.id), name=call.name, args=call.arguments)
+                signature = _signature(call.signature)
+                parts.append(types.Part(function_call=made, thought_signature=signature))
         elif message.role == "tool":
-            role, parts = "user", _answer_parts(message, names)
-        else:
-            role, parts = "user", [_part(part) for part in message.parts if part]
+            name = names.get(message.call_id) or message.name
+            if not name:
+                raise RequestError(
+                    f"a tool's answer to the call {message.call_id!r}, which is not in the "
+                    "conversation: keep the message that made the call"
+                )
+            text = "\n".join(part for part in message.parts if isinstance(part, str))
+            answer = types.FunctionResponse(
+                id=_sent_id(message.call_id),
+                name=name,
+                response={"error" if message.failed else "output": text},
+            )
+            parts = [types.Part(function_response=answer), *map(_part, message.pictures)]
         if not parts:
             continue
         if turns and turns[-1].role == role:
@@ -218,32 +228,6 @@ def contents_of(messages: Sequence[Message]) -> list[types.Content]:
         else:
             turns.append(types.Content(role=role, parts=parts))
     return turns
-
-
-def _model_parts(message: Message) -> list[types.Part]:
-    parts = []
-    if message.text or message.signature:
-        signature = _signature(message.signature)
-        parts.append(types.Part(text=message.text, thought_signature=signature))
-    for call in message.calls:
-        function = types.FunctionCall(id=_sent_id(call.id), name=call.name, args=call.arguments)
-        parts.append(
-            types.Part(function_call=function, thought_signature=_signature(call.signature))
-        )
-    return parts
-
-
-def _answer_parts(message: Message, names: Mapping[str, str]) -> list[types.Part]:
-    name = names.get(message.call_id) or message.name
-    if not name:
-        raise RequestError(
-            f"a tool's answer to the call {message.call_id!r}, which is not in the conversation: "
-            "keep the message that made the call"
-        )
-    text = "\n".join(part for part in message.parts if isinstance(part, str))
-    key = "error" if message.failed else "output"
-    answer = types.FunctionResponse(id=_sent_id(message.call_id), name=name, response={key: text})
-    return [types.Part(function_response=answer), *map(_part, message.pictures)]
 
 
 def _part(part: Part) -> types.Part:
@@ -304,8 +288,11 @@ def add_response(raw: RawCompletion, response: types.GenerateContentResponse) ->
         if part.text:
             raw.grow(raw.parts, part.text)
     ended = (candidate.finish_reason if candidate else None) or blocked
-    if candidate is not None and candidate.logprobs_result is not None:
-        raw.tokens += _tokens(candidate.logprobs_result)
+    if candidate is not None and (listed := candidate.logprobs_result) is not None:
+        tops = listed.top_candidates or []
+        for at, one in enumerate(listed.chosen_candidates or []):
+            others = tops[at].candidates or [] if at < len(tops) else []
+            raw.tokens.append(Token(*_chance(one), tuple(map(_chance, others))))
     if not ended:
         return
     detail = (candidate and candidate.finish_message) or ""
@@ -321,7 +308,14 @@ def add_response(raw: RawCompletion, response: types.GenerateContentResponse) ->
 
 def drawn_of(response: types.GenerateContentResponse) -> Drawn:
     """Return the picture of a response. Raises ``UnusableReply`` for a refusal or none."""
-    usage = _image_usage(response)
+    usage = usage_of(response)
+    if (found := response.usage_metadata) is not None:
+        # Those received count as text where the reply does not say more.
+        seen, drawn = (
+            sum(one.token_count or 0 for one in details or [] if one.modality == _IMAGE)
+            for details in (found.prompt_tokens_details, found.candidates_tokens_details)
+        )
+        usage = replace(usage, image_tokens_in=seen, image_tokens_out=drawn)
     candidate, blocked = _first_of(response)
     stop = candidate.finish_reason if candidate else None
     if blocked or stop in REFUSALS or stop == _Reason.IMAGE_RECITATION:
@@ -367,35 +361,9 @@ def usage_of(response: types.GenerateContentResponse) -> Usage:
     return Usage(found.prompt_token_count or 0, out, found.cached_content_token_count or 0)
 
 
-def _image_usage(response: types.GenerateContentResponse) -> Usage:
-    """Tokens by kind; those received count as text where the reply does not say more."""
-    found = response.usage_metadata
-    if found is None:
-        return Usage()
-
-    def images(details: Iterable[types.ModalityTokenCount] | None) -> int:
-        kind = types.MediaModality.IMAGE
-        return sum(one.token_count or 0 for one in details or [] if one.modality == kind)
-
-    return replace(
-        usage_of(response),
-        image_tokens_in=images(found.prompt_tokens_details),
-        image_tokens_out=images(found.candidates_tokens_details),
-    )
-
-
 def reason_name(reason: object) -> str:
     """Return the name of a candidate's finish reason or a prompt's block reason."""
     return str(getattr(reason, "name", None) or reason or "nothing")
-
-
-def _tokens(found: types.LogprobsResult) -> list[Token]:
-    tops = found.top_candidates or []
-    tokens = []
-    for at, one in enumerate(found.chosen_candidates or []):
-        others = tops[at].candidates or [] if at < len(tops) else []
-        tokens.append(Token(*_chance(one), tuple(_chance(other) for other in others)))
-    return tokens
 
 
 def _chance(one: types.LogprobsResultCandidate) -> tuple[bytes, float]:

@@ -2,8 +2,8 @@
 
 Servers with OpenAI's protocol differ in how a tool is forced and in the parameters that they take,
 and providers change both. A request that was refused for one of them is sent again in another form;
-what was learnt holds for the process's further requests, is kept for other processes
-(:mod:`scenewright.providers.known_models`), and is logged once.
+what was learnt holds for the process's further requests, is kept for other processes, and is
+logged once.
 
 - A forced tool: by its name, by the word ``required`` beside that tool alone, or by a JSON schema
   in place of the tool. Where the way is not declared, a request that was not filled in, or got no
@@ -11,21 +11,32 @@ what was learnt holds for the process's further requests, is kept for other proc
 - A reasoning effort: the cheapest of those that the refusal lists.
 - Log-probabilities: no longer requested after a refusal, or after several replies without any.
 - Other parameters: left out, or named as the server names them.
+
+Whether a model returns log-probabilities and how its tools are forced is found out by requests that
+are refused or not filled in: each costs time, and some cost tokens. Findings are kept in a small
+SQLite file of the user's cache, by address, key, model and reasoning effort. They are dropped after
+:data:`EXPIRES_SECONDS`, when another version of the model answers, and when they turn out wrong.
+Without a usable file nothing is remembered.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
+import sqlite3
+import time
 from collections.abc import Collection
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
+from scenewright.config.settings import user_cache
+from scenewright.core.sqlite_file import open_sqlite
 from scenewright.providers.clients.base import ClientSettings, Effort, Terms, Way
-from scenewright.providers.known_models import KnownServer
 
 WAYS: tuple[Way, ...] = get_args(Way)
 SILENT_REPLIES = 3
@@ -44,6 +55,93 @@ _ABOUT_EFFORT = re.compile(r"reasoning[_. ]effort", re.IGNORECASE)
 _LISTED = re.compile(r"supported values (?:are|include):?\s*(.+)", re.IGNORECASE | re.DOTALL)
 _WORD = re.compile(r"[a-z]+")
 _LOG = logging.getLogger("scenewright.providers")
+
+
+EXPIRES_SECONDS = 7 * 86_400.0
+"""Seconds after which findings expire."""
+_BUSY_SECONDS = 1.0
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS found (
+    server TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    version TEXT NOT NULL,
+    at REAL NOT NULL,
+    PRIMARY KEY (server, name)
+) WITHOUT ROWID
+"""
+
+
+def found_file() -> Path | None:
+    """Return the file of findings; None without a home folder."""
+    try:
+        return user_cache("requests") / "servers.sqlite"
+    except RuntimeError:
+        return None
+
+
+class KnownServer:
+    """Findings about one model at one address with one key and reasoning effort."""
+
+    def __init__(self, place: str, key: str, model: str, effort: str = "") -> None:
+        """``place``: host, port and path.
+
+        Limits depend on the ``key``, of which only a digest is kept. Nothing is read yet.
+        """
+        digest = hashlib.sha256(key.encode()).hexdigest()[:16]
+        self._server = " ".join((place, digest, model, effort)).rstrip()
+        self._path = found_file()
+        self._version = ""
+
+    def recall(self, name: str) -> str | None:
+        """Return the finding ``name``; None if there is none or it is too old."""
+        rows = self._execute(
+            "SELECT value, version FROM found WHERE server = ? AND name = ? AND at > ?",
+            *(self._server, name, time.time() - EXPIRES_SECONDS),
+        )
+        if not rows:
+            return None
+        value, version = rows[0]
+        self._version = version or self._version
+        return str(value)
+
+    def keep(self, name: str, value: str) -> None:
+        """Store the finding ``value`` under ``name``."""
+        row = (self._server, name, value, self._version, time.time())
+        self._execute("INSERT OR REPLACE INTO found VALUES (?, ?, ?, ?, ?)", *row)
+
+    def forget(self, name: str) -> None:
+        """Delete the wrong finding ``name``."""
+        self._execute("DELETE FROM found WHERE server = ? AND name = ?", self._server, name)
+
+    def served(self, version: str) -> bool:
+        """Note the version that a reply names.
+
+        Returns whether earlier findings were of another version, and are dropped.
+        """
+        before = self._version
+        if version in ("", before):
+            return False
+        self._version = version
+        if before:
+            self._execute("DELETE FROM found WHERE server = ?", self._server)
+            return True
+        # Found by requests before the first reply.
+        update = "UPDATE found SET version = ? WHERE server = ? AND version = ''"
+        self._execute(update, version, self._server)
+        return False
+
+    def _execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Run a statement in its own transaction; returns no rows if the file is unusable."""
+        if self._path is None:
+            return []
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(open_sqlite(self._path, _SCHEMA, timeout=_BUSY_SECONDS, wal=False)) as db:
+                return db.execute(statement, values).fetchall()
+        except (sqlite3.Error, OSError) as error:
+            _LOG.debug("%s cannot be used: %s", self._path, error)
+            return []
 
 
 class Negotiation:

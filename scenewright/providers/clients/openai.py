@@ -16,16 +16,16 @@ from scenewright.core.validation import mapping_of
 from scenewright.providers.clients.base import (
     Completion,
     CompletionRequest,
+    Dialect,
     MalformedReply,
     OutputSchema,
     RawReply,
     Terms,
 )
-from scenewright.providers.clients.client import ModelClient
-from scenewright.providers.clients.errors import status_error
-from scenewright.providers.clients.images import (
+from scenewright.providers.clients.client import (
     Drawn,
     ImageRequest,
+    ModelClient,
     ShowPartial,
     fetch_picture,
     picture_of,
@@ -34,6 +34,7 @@ from scenewright.providers.clients.openai_format import (
     add_chat_event,
     add_response_event,
     by_schema,
+    parse_tool_call,
     request_body,
     usage_of,
 )
@@ -41,16 +42,19 @@ from scenewright.providers.clients.reading import (
     RawCompletion,
     count_of,
     events_of,
+    status_error,
     text_of,
 )
-from scenewright.providers.clients.tools_as_text import parse_tool_call
 from scenewright.providers.retry import RequestChanged, UnusableReply
-from scenewright.providers.schemas import Dialect
 from scenewright.providers.usage import Usage
 
 BASE_URL = "https://api.openai.com/v1"
 """Base URL with the version."""
 _UNKNOWN = ("unknown_parameter", "unsupported_parameter")
+_REQUIRED = {
+    "model", "messages", "input", "tools", "tool_choice", "response_format", "text", "reasoning",
+}  # fmt: skip
+"""Parameters that are never left out."""
 
 
 class OpenAIClient(ModelClient[openai.AsyncOpenAI]):
@@ -63,9 +67,32 @@ class OpenAIClient(ModelClient[openai.AsyncOpenAI]):
     """Parameters of pictures that are not sent."""
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """See :class:`ModelClient`."""
+        """See :class:`ModelClient`; notes whether the way of asking worked.
+
+        Raises ``RequestChanged`` where a tool was not called and another way is left.
+        """
         terms = self.terms()
-        return self._settled(await super().complete(request), request, terms)
+        found, wanted, call = await super().complete(request), request.output, None
+        if found.stop == "refusal" or wanted is None:
+            return found
+        if isinstance(wanted, OutputSchema):
+            if by_schema(self._settings, terms) and terms.way != "schema":
+                return found
+            usable = found.data is not None
+            filled = found.called or (usable and terms.way == "schema")
+        elif not wanted.forced:
+            return found
+        elif found.calls:
+            filled = usable = True
+        else:
+            call = parse_tool_call(found.text, wanted)
+            usable = call is not None
+            filled = usable and terms.way == "schema"
+        if filled:
+            self._negotiation.confirm(terms.way)
+        elif (found.text or usable) and self._negotiation.reject(terms.way) and not usable:
+            raise RequestChanged(f"the tool was not called: {found.text[:80]!r}", found.usage)
+        return found if call is None else replace(found, text="", stop="tools", calls=(call,))
 
     async def _receive(self, raw: RawCompletion, request: CompletionRequest, terms: Terms) -> None:
         body = self._body(request, terms)
@@ -79,8 +106,18 @@ class OpenAIClient(ModelClient[openai.AsyncOpenAI]):
         except openai.APIStatusError as error:
             wanted = request.output
             forced = wanted is not None and (isinstance(wanted, OutputSchema) or wanted.forced)
-            self._renegotiate(terms, body, error, forced)
-            raise
+            refusal = status_error(error.response).message
+            param = text_of(mapping_of(error.body).get("param"))
+            optional = set(body) - _REQUIRED
+            if "strict" not in terms.left_out and '"strict": true' in json.dumps(body.get("tools")):
+                optional.add("strict")
+            changed = self._negotiation.refused(
+                terms, optional, error.status_code, refusal, param, forced=forced
+            )
+            if not changed:
+                raise
+            told = f"refused ({refusal}): sent again {changed}"
+            raise RequestChanged(hidden(told, self._key.get_secret_value())) from error
         if not ended and not (raw.parts or raw.calls or raw.thoughts or raw.refusal):
             raise MalformedReply("the server sent no choices")
 
@@ -91,54 +128,6 @@ class OpenAIClient(ModelClient[openai.AsyncOpenAI]):
     def _body(self, request: CompletionRequest, terms: Terms) -> dict[str, Any]:
         dialect = dialect_of(self.base_url)
         return request_body(self.model, request, self._settings, terms, dialect)
-
-    def _renegotiate(
-        self, terms: Terms, body: Mapping[str, Any], error: openai.APIStatusError, forced: bool
-    ) -> None:
-        """Raise ``RequestChanged`` if the refusal changes the form of the next request."""
-        message = status_error(error.response).message
-        param = text_of(mapping_of(error.body).get("param"))
-        optional = set(body) - {"model", "messages", "input", "tools", "tool_choice",
-                                "response_format", "text", "reasoning"}  # fmt: skip
-        if "strict" not in terms.left_out and '"strict": true' in json.dumps(body.get("tools")):
-            optional.add("strict")
-        changed = self._negotiation.refused(
-            terms, optional, error.status_code, message, param, forced=forced
-        )
-        if changed:
-            key = self._key.get_secret_value()
-            raise RequestChanged(hidden(f"refused ({message}): sent again {changed}", key))
-
-    def _settled(self, found: Completion, request: CompletionRequest, terms: Terms) -> Completion:
-        """Return the completion after noting whether the way of asking worked.
-
-        Raises ``RequestChanged`` where a tool was not called and another way is left.
-        """
-        wanted = request.output
-        if found.stop == "refusal" or wanted is None:
-            return found
-        if isinstance(wanted, OutputSchema):
-            if by_schema(self._settings, terms) and terms.way != "schema":
-                return found
-            usable = found.data is not None
-            filled = found.called or (usable and terms.way == "schema")
-            return self._noted(found, terms, filled, usable)
-        if not wanted.forced or found.calls:
-            if wanted.forced:
-                self._negotiation.confirm(terms.way)
-            return found
-        call = parse_tool_call(found.text, wanted)
-        if call is None:
-            return self._noted(found, terms, filled=False, usable=False)
-        called = replace(found, text="", stop="tools", calls=(call,))
-        return self._noted(called, terms, filled=terms.way == "schema", usable=True)
-
-    def _noted(self, found: Completion, terms: Terms, filled: bool, usable: bool) -> Completion:
-        if filled:
-            self._negotiation.confirm(terms.way)
-        elif (found.text or usable) and self._negotiation.reject(terms.way) and not usable:
-            raise RequestChanged(f"the tool was not called: {found.text[:80]!r}", found.usage)
-        return found
 
     async def decide(self, body: Mapping[str, Any]) -> RawReply:
         """Return the unread reply to ``POST /decisions``."""
@@ -177,8 +166,14 @@ class OpenAIClient(ModelClient[openai.AsyncOpenAI]):
                 events = events_of(response, self.base_url)
                 return await self._drawn(events, show, request_id)
         except openai.APIStatusError as error:
-            self._leave_out(error, more)
-            raise
+            details = mapping_of(error.body)
+            name, code = text_of(details.get("param")), text_of(details.get("code"))
+            refused = error.status_code in (400, 422) and name in set(more) - {"mask", "image"}
+            if not refused or code not in _UNKNOWN:
+                raise
+            self._left_out |= {name}
+            told = f"{self.model} does not take {name}: sent again without it"
+            raise RequestChanged(told) from error
 
     async def _drawn(
         self, events: AsyncIterator[Mapping[str, Any]], show: ShowPartial, request_id: str
@@ -196,33 +191,23 @@ class OpenAIClient(ModelClient[openai.AsyncOpenAI]):
                 continue
             if kind and not kind.endswith(".completed"):
                 continue
-            if kind:
-                return await self._file(event, _image_usage(event.get("usage"), 1), request_id)
-            pictures = event.get("data")
-            if not isinstance(pictures, list):
-                raise UnusableReply("malformed reply: it holds no list of pictures", Usage())
+            found = event
+            pictures: Any = [event]
+            if not kind:
+                pictures = event.get("data")
+                if not isinstance(pictures, list):
+                    raise UnusableReply("malformed reply: it holds no list of pictures", Usage())
+                found = mapping_of(pictures[0]) if pictures else {}
             usage = _image_usage(event.get("usage"), len(pictures))
             if not pictures:
                 raise UnusableReply("empty reply: no picture", usage)
-            return await self._file(mapping_of(pictures[0]), usage, request_id)
-        raise UnusableReply("the stream ended before the picture", Usage())
-
-    async def _file(self, found: Mapping[str, Any], usage: Usage, request_id: str) -> Drawn:
-        encoded, url = text_of(found.get("b64_json")), text_of(found.get("url"))
-        if encoded:
-            return Drawn(picture_of(encoded, usage), usage, request_id)
-        if url:
+            encoded, url = text_of(found.get("b64_json")), text_of(found.get("url"))
+            if not encoded and not url:
+                raise UnusableReply("empty reply: neither b64_json nor url", usage)
+            if encoded:
+                return Drawn(picture_of(encoded, usage), usage, request_id)
             return Drawn(await fetch_picture(url, self.base_url, usage), usage, request_id)
-        raise UnusableReply("empty reply: neither b64_json nor url", usage)
-
-    def _leave_out(self, error: openai.APIStatusError, sent: Mapping[str, Any]) -> None:
-        """Raise ``RequestChanged`` where a parameter of a picture was refused by its name."""
-        details = mapping_of(error.body)
-        name = text_of(details.get("param"))
-        refused = error.status_code in (400, 422) and name in set(sent) - {"mask", "image"}
-        if refused and text_of(details.get("code")) in _UNKNOWN:
-            self._left_out |= {name}
-            raise RequestChanged(f"{self.model} does not take {name}: sent again without it")
+        raise UnusableReply("the stream ended before the picture", Usage())
 
     def _client(self) -> openai.AsyncOpenAI:
         return openai.AsyncOpenAI(**self._sdk_options())

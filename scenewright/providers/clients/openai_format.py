@@ -2,6 +2,11 @@
 
 Everything here is pure: :func:`request_body` builds a request,
 :func:`add_chat_event` and :func:`add_response_event` collect what comes.
+
+On some servers a JSON schema binds a reply and tools do not. There a tool that must be called is
+described in words and requested as the JSON object of its arguments; with several tools the object
+names one: ``{"call": {"tool": NAME, "arguments": {...}}}``. Earlier calls and their answers become
+text.
 """
 
 from __future__ import annotations
@@ -9,14 +14,20 @@ from __future__ import annotations
 import base64
 import json
 import math
+import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from langchain_core.utils.json_schema import dereference_refs
+
 from scenewright.core.validation import mapping_of
+from scenewright.prompts import load_prompt
 from scenewright.providers.clients.base import (
     TOP_LOGPROBS,
     ClientSettings,
     CompletionRequest,
+    Dialect,
     MalformedReply,
     Message,
     OutputSchema,
@@ -25,6 +36,9 @@ from scenewright.providers.clients.base import (
     RequestError,
     Terms,
     Token,
+    ToolCall,
+    Tools,
+    schema_for,
 )
 from scenewright.providers.clients.reading import (
     RawCall,
@@ -32,9 +46,102 @@ from scenewright.providers.clients.reading import (
     count_of,
     text_of,
 )
-from scenewright.providers.clients.tools_as_text import call_schema, tools_as_text
-from scenewright.providers.schemas import Dialect, schema_for
+from scenewright.providers.replies import best_object
 from scenewright.providers.usage import Usage
+
+NAME = "call"
+"""Name of the schema of a choice among several tools."""
+_TOOL, _ARGUMENTS = "tool", "arguments"
+
+
+def call_schema(tools: Tools) -> tuple[str, dict[str, Any]]:
+    """Return name and schema of an object that calls one of ``tools``."""
+    functions = _offered(tools)
+    if len(functions) == 1:
+        return str(functions[0]["name"]), _parameters(functions[0])
+    every = [
+        {
+            "type": "object",
+            "properties": {
+                _TOOL: {"type": "string", "enum": [function["name"]]},
+                _ARGUMENTS: _parameters(function),
+            },
+            "required": [_TOOL, _ARGUMENTS],
+            "additionalProperties": False,
+        }
+        for function in functions
+    ]
+    return NAME, {
+        "type": "object",
+        "properties": {NAME: {"anyOf": every}},
+        "required": [NAME],
+        "additionalProperties": False,
+    }
+
+
+def tools_as_text(messages: Sequence[Message], tools: Tools) -> list[Message]:
+    """Return ``messages`` as text: tools described in the system message, calls as text."""
+    # JSON that cannot close its block of the prompt.
+    offered = json.dumps(_offered(tools), ensure_ascii=False, indent=1).replace("`", "\\u0060")
+    told = load_prompt("chat_by_schema").render(tools=offered)
+    first, *rest = messages
+    if first.role == "system":
+        found = [Message("system", (f"{first.text}\n\n{told}",))]
+    else:
+        found, rest = [Message("system", (told,))], list(messages)
+    for message in rest:
+        if message.role == "tool":
+            text = f"The tool {message.name or 'called'} answered: {message.text}"
+            found.append(Message("user", (text,)))
+        elif message.calls:
+            calls = [{_TOOL: call.name, _ARGUMENTS: call.arguments} for call in message.calls]
+            words = [message.text, *(json.dumps(call, ensure_ascii=False) for call in calls)]
+            found.append(replace(message, parts=("\n".join(filter(None, words)),), calls=()))
+        else:
+            found.append(message)
+    return found
+
+
+def parse_tool_call(text: str, tools: Tools) -> ToolCall | None:
+    """Return the call in a JSON object of ``text``; None if there is none."""
+    _, schema = call_schema(tools)
+    given = best_object(text, schema)
+    if given is None:
+        return None
+    functions = {str(function["name"]): function for function in _offered(tools)}
+    if len(functions) == 1:
+        ((name, function),) = functions.items()
+        return _call(name, given) if _has_required(given, function) else None
+    inner = given.get(NAME, given)
+    if not isinstance(inner, Mapping):
+        return None
+    chosen, arguments = str(inner.get(_TOOL)), inner.get(_ARGUMENTS)
+    if chosen not in functions or not isinstance(arguments, dict):
+        return None
+    return _call(chosen, arguments) if _has_required(arguments, functions[chosen]) else None
+
+
+def _call(name: str, arguments: Mapping[str, Any]) -> ToolCall:
+    return ToolCall(f"call_{uuid.uuid4().hex}", name, dict(arguments))
+
+
+def _has_required(given: Mapping[str, Any], function: Mapping[str, Any]) -> bool:
+    """Return whether all required arguments are given."""
+    required = _parameters(function).get("required")
+    return all(key in given for key in required) if isinstance(required, list) else True
+
+
+def _offered(tools: Tools) -> list[dict[str, Any]]:
+    named = tools.named
+    return [f for f in tools.functions if named is None or f["name"] == named]
+
+
+def _parameters(function: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a tool's arguments, without references."""
+    given = function.get("parameters") or {"type": "object", "properties": {}}
+    found: dict[str, Any] = dereference_refs(dict(given))
+    return {key: value for key, value in found.items() if key != "$defs"}
+
 
 FILTERED = "declined by the provider's content filter"
 _BESIDE = "The picture follows."
@@ -105,26 +212,34 @@ def _formed(
     if wanted.forced and terms.way == "schema":
         name, schema = call_schema(wanted)
         # Arguments of tools are optional, which a strict schema of Responses does not allow.
-        form = _schema_form(name, schema_for(dialect, schema), strict and not responses, responses)
-        return tools_as_text(messages, wanted), form
-    functions = [_function(one, wanted.strict, dialect) for one in wanted.functions]
-    choice = wanted.named or {"any": "required"}.get(wanted.choice, wanted.choice)
-    if wanted.named and terms.way == "required":
-        functions = [one for one in functions if one["name"] == wanted.named]
-        choice = "required"
-    return messages, _tool_form(functions, choice, wanted.parallel, responses)
+        asked = _schema_form(name, schema_for(dialect, schema), strict and not responses, responses)
+        return tools_as_text(messages, wanted), asked
+    form: dict[str, Any] = {"tools": []}
+    named_alone = wanted.named is not None and terms.way == "required"
+    for function in wanted.functions:
+        if named_alone and function["name"] != wanted.named:
+            continue
+        tool: dict[str, Any] = {"strict": False} if responses else {}
+        tool |= {name: function[name] for name in ("name", "description") if name in function}
+        if "parameters" in function:
+            tool["parameters"] = schema_for(dialect, function["parameters"])
+        if wanted.strict is not None:
+            tool["strict"] = wanted.strict
+        form["tools"].append(_typed("function", tool, responses))
+    if named_alone or wanted.choice == "any":
+        form["tool_choice"] = "required"
+    elif wanted.named:
+        form["tool_choice"] = _typed("function", {"name": wanted.named}, responses)
+    elif wanted.choice != "auto":
+        form["tool_choice"] = wanted.choice
+    if wanted.parallel is not None:
+        form["parallel_tool_calls"] = wanted.parallel
+    return messages, form
 
 
 def by_schema(settings: ClientSettings, terms: Terms) -> bool:
     """Return whether an object is asked for by a JSON schema, not by a tool."""
     return settings.structured == "schema" or terms.way == "schema"
-
-
-def _function(function: Mapping[str, Any], strict: bool | None, dialect: Dialect) -> dict[str, Any]:
-    found = {name: function[name] for name in ("name", "description") if name in function}
-    if "parameters" in function:
-        found["parameters"] = schema_for(dialect, function["parameters"])
-    return found if strict is None else {**found, "strict": strict}
 
 
 def _typed(kind: str, inner: Mapping[str, Any], responses: bool) -> dict[str, Any]:
@@ -138,21 +253,6 @@ def _schema_form(
     named = {"name": name, "schema": dict(schema), "strict": strict}
     form = _typed("json_schema", named, responses)
     return {"text": {"format": form}} if responses else {"response_format": form}
-
-
-def _tool_form(
-    functions: Sequence[Mapping[str, Any]], choice: str, parallel: bool | None, responses: bool
-) -> dict[str, Any]:
-    lax = {"strict": False} if responses else {}
-    tools = [_typed("function", {**lax, **one}, responses) for one in functions]
-    form: dict[str, Any] = {"tools": tools}
-    if choice in ("none", "required"):
-        form["tool_choice"] = choice
-    elif choice != "auto":
-        form["tool_choice"] = _typed("function", {"name": choice}, responses)
-    if parallel is not None:
-        form["parallel_tool_calls"] = parallel
-    return form
 
 
 def pictures_apart(messages: Sequence[Message]) -> list[Message]:
@@ -189,55 +289,47 @@ def pictures_apart(messages: Sequence[Message]) -> list[Message]:
 
 
 def _chat_message(message: Message) -> dict[str, Any]:
-    match message.role:
-        case "tool":
-            return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
-        case "user" if message.pictures:
-            content = [
-                {"type": "text", "text": part}
-                if isinstance(part, str)
-                else {"type": "image_url", "image_url": {"url": data_url(part)}}
-                for part in message.parts
-            ]
-            return {"role": "user", "content": content}
-        case "assistant" if message.calls:
-            calls = [
-                {
-                    "id": call.id,
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": _arguments(call.arguments)},
-                }
-                for call in message.calls
-            ]
-            return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
-        case _:
-            return {"role": message.role, "content": message.text}
+    told: dict[str, Any] = {"role": message.role, "content": message.text}
+    if message.role == "tool":
+        told["tool_call_id"] = message.call_id
+    elif message.role == "user" and message.pictures:
+        told["content"] = [
+            {"type": "text", "text": part}
+            if isinstance(part, str)
+            else {"type": "image_url", "image_url": {"url": data_url(part)}}
+            for part in message.parts
+        ]
+    elif message.role == "assistant" and message.calls:
+        told["content"] = message.text or None
+        told["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": _arguments(call.arguments)},
+            }
+            for call in message.calls
+        ]
+    return told
 
 
 def _items(message: Message) -> list[dict[str, Any]]:
     """Return a message as items of the Responses API."""
+    content: object = message.text
+    if message.role != "assistant" and message.pictures:
+        content = [_input_part(part) for part in message.parts]
     if message.role == "tool":
-        output: object = message.text
-        if message.pictures:
-            output = [_input_part(part) for part in message.parts]
-        return [{"type": "function_call_output", "call_id": message.call_id, "output": output}]
-    if message.role == "assistant":
-        items: list[dict[str, Any]] = []
-        if message.text:
-            items.append({"role": "assistant", "content": message.text})
-        return items + [
-            {
-                "type": "function_call",
-                "call_id": call.id,
-                "name": call.name,
-                "arguments": _arguments(call.arguments),
-            }
-            for call in message.calls
-        ]
-    if message.pictures:
-        parts = [_input_part(part) for part in message.parts]
-        return [{"role": message.role, "content": parts}]
-    return [{"role": message.role, "content": message.text}]
+        return [{"type": "function_call_output", "call_id": message.call_id, "output": content}]
+    said = message.text or message.role != "assistant"
+    items = [{"role": message.role, "content": content}] if said else []
+    return items + [
+        {
+            "type": "function_call",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": _arguments(call.arguments),
+        }
+        for call in message.calls
+    ]
 
 
 def _input_part(part: Part) -> dict[str, Any]:
@@ -274,10 +366,24 @@ def add_chat_event(raw: RawCompletion, event: Mapping[str, Any]) -> bool:
     if text := text_of(part.get("refusal")):
         raw.refusal = (raw.refusal or "") + text
     calls = part.get("tool_calls")
-    for at, call in enumerate(calls if isinstance(calls, list) else ()):
-        _add_call(raw, mapping_of(call), at)
+    for at, one in enumerate(calls if isinstance(calls, list) else ()):
+        call, function = mapping_of(one), mapping_of(mapping_of(one).get("function"))
+        index = call.get("index")
+        kept = raw.calls.setdefault(index if isinstance(index, int) else at, RawCall())
+        kept.id = text_of(call.get("id")) or kept.id
+        kept.name = text_of(function.get("name")) or kept.name
+        arguments = function.get("arguments")
+        if isinstance(arguments, Mapping):
+            kept.arguments = arguments
+        elif text := text_of(arguments):
+            kept.text += text
+            raw.watch([kept.text], len(text))
     logprobs = mapping_of(choice.get("logprobs")).get("content")
-    raw.tokens += [_token(one) for one in logprobs or () if isinstance(one, Mapping)]
+    for one in logprobs or ():
+        if isinstance(one, Mapping):
+            top = one.get("top_logprobs")
+            others = [_chance(other) for other in top or () if isinstance(other, Mapping)]
+            raw.tokens.append(Token(*_chance(one), tuple(others)))
     ended = text_of(choice.get("finish_reason"))
     if ended:
         raw.ended, raw.cut = ended, ended in _CUT
@@ -299,21 +405,6 @@ def _add_content(raw: RawCompletion, content: object, to: list[str]) -> None:
                 raw.refusal = (raw.refusal or "") + text
             case Mapping() if part and not isinstance(part.get("type"), str):
                 raw.grow(to, json.dumps(part, ensure_ascii=False))
-
-
-def _add_call(raw: RawCompletion, call: Mapping[str, Any], at: int) -> None:
-    index = call.get("index")
-    place = index if isinstance(index, int) else at
-    found = raw.calls.setdefault(place, RawCall())
-    function = mapping_of(call.get("function"))
-    found.id = text_of(call.get("id")) or found.id
-    found.name = text_of(function.get("name")) or found.name
-    arguments = function.get("arguments")
-    if isinstance(arguments, Mapping):
-        found.arguments = arguments
-    elif text := text_of(arguments):
-        found.text += text
-        raw.watch([found.text], len(text))
 
 
 def add_response_event(raw: RawCompletion, event: Mapping[str, Any]) -> bool:
@@ -362,12 +453,6 @@ def usage_of(given: object) -> Usage:
         count_of(found.get("completion_tokens")) or count_of(found.get("output_tokens")),
         count_of(details.get("cached_tokens")),
     )
-
-
-def _token(one: Mapping[str, Any]) -> Token:
-    top = one.get("top_logprobs")
-    others = [_chance(other) for other in top or () if isinstance(other, Mapping)]
-    return Token(*_chance(one), tuple(others))
 
 
 def _chance(one: Mapping[str, Any]) -> tuple[bytes, float]:

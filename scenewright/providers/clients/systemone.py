@@ -12,7 +12,7 @@ from scenewright.config.accounts import NO_KEY
 from scenewright.core.error_text import hidden
 from scenewright.providers.clients.base import RawReply
 from scenewright.providers.clients.client import ProviderClient
-from scenewright.providers.clients.errors import StatusError, of_other, status_error
+from scenewright.providers.clients.reading import StatusError, of_other, status_error
 from scenewright.providers.retry import Decision, PermanentError, Transient
 from scenewright.providers.transport import http_client
 

@@ -13,7 +13,7 @@ from PIL import Image, ImageOps
 
 from scenewright.core.images import png_bytes, to_rgb
 from scenewright.core.ports.backend import GenerationRequest, LoadImage
-from scenewright.providers.clients.images import ImageRequest
+from scenewright.providers.clients.client import ImageRequest
 from scenewright.tools.backends.image_models import ImageCaps
 
 _HALF = 128

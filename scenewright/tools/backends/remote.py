@@ -31,8 +31,7 @@ from scenewright.core.ports.backend import (
     OnStep,
 )
 from scenewright.providers.caller import Caller
-from scenewright.providers.clients.client import ModelClient
-from scenewright.providers.clients.factory import make_client
+from scenewright.providers.clients.client import ModelClient, make_client
 from scenewright.providers.retry import (
     CallError,
     PermanentError,

@@ -17,13 +17,12 @@ from scenewright.core.ports.judge import JudgeError
 from scenewright.mock_providers import ThreadedMockProviders
 from scenewright.providers.caller import Caller
 from scenewright.providers.clients.base import RequestError, Tools
-from scenewright.providers.clients.negotiation import Negotiation
-from scenewright.providers.clients.tools_as_text import (
+from scenewright.providers.clients.negotiation import KnownServer, Negotiation
+from scenewright.providers.clients.openai_format import (
     call_schema,
     parse_tool_call,
     tools_as_text,
 )
-from scenewright.providers.known_models import KnownServer
 from scenewright.providers.retry import CallError
 from tests.agents.chat.talking import Plan, Step, count, look, picture, seen
 

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 from scenewright.agents.judges.sheet import sheet_schema
 from scenewright.core.facts import Fact
 from scenewright.providers.caller import Caller
-from scenewright.providers.schemas import schema_for
+from scenewright.providers.clients.base import schema_for
 from tests.agents.judges.conformance import picture
 from tests.agents.judges.loopback import Loopback, replied
 

@@ -19,10 +19,9 @@ from scenewright.core.facts import Fact
 from scenewright.core.ports.judge import Judge
 from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.mock_providers.faults import Quirk, Swap
-from scenewright.providers import known_models
 from scenewright.providers.caller import Caller
-from scenewright.providers.clients.negotiation import SILENT_REPLIES, Negotiation
-from scenewright.providers.known_models import KnownServer
+from scenewright.providers.clients import negotiation as negotiating
+from scenewright.providers.clients.negotiation import SILENT_REPLIES, KnownServer, Negotiation
 from scenewright.providers.retry import Backoff
 from tests.agents.chat.talking import Plan
 
@@ -35,7 +34,7 @@ WITH_LOGPROBS = {"structured": "schema", "logprobs": True}
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where it is remembered, for this test alone."""
     found = tmp_path / "requests" / "servers.sqlite"
-    monkeypatch.setattr(known_models, "found_file", lambda: found)
+    monkeypatch.setattr(negotiating, "found_file", lambda: found)
     return found
 
 
@@ -221,8 +220,8 @@ def test_it_is_kept_by_place_key_model_and_effort_and_expires(
     ):
         assert other.recall("logprobs") is None
     assert KEY.encode() not in file.read_bytes()
-    later = time.time() + known_models.EXPIRES_SECONDS + 1
-    monkeypatch.setattr(known_models.time, "time", lambda: later)
+    later = time.time() + negotiating.EXPIRES_SECONDS + 1
+    monkeypatch.setattr(negotiating.time, "time", lambda: later)
     assert KnownServer("host/v1", KEY, "m").recall("logprobs") is None
 
 
@@ -248,7 +247,7 @@ def test_a_file_that_cannot_be_used_stops_nobody(
         file.parent.mkdir()
         file.write_bytes(b"no database" * 1000)
     else:
-        monkeypatch.setattr(known_models, "found_file", lambda: None)
+        monkeypatch.setattr(negotiating, "found_file", lambda: None)
     server = KnownServer("host/v1", KEY, "m")
     asking = negotiation(server, **WITH_LOGPROBS)
     assert asking.refused(asking.terms(), (), 400, "Logprobs is not enabled for models/m")

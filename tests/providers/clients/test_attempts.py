@@ -12,8 +12,7 @@ import pytest
 from scenewright.agents.judges.models import caps_of
 from scenewright.prompts import load_prompt
 from scenewright.providers.clients.base import Completion, CompletionRequest, Message
-from scenewright.providers.clients.client import attempts
-from scenewright.providers.clients.factory import make_client
+from scenewright.providers.clients.client import attempts, make_client
 from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import Reply
 from tests.providers.clients.asking import DOG, PICTURE, SHEET, asked

@@ -8,7 +8,7 @@ import pytest
 
 from scenewright.core.error_text import hidden
 from scenewright.providers.clients.base import MalformedReply, RequestError
-from scenewright.providers.clients.errors import StatusError, of_connection, of_other, of_status
+from scenewright.providers.clients.reading import StatusError, of_connection, of_other, of_status
 from scenewright.providers.retry import PermanentError, RateLimited, Transient
 
 KEY = "a plain-looking key"

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from scenewright.providers import known_models
 from scenewright.providers.caller import Caller
+from scenewright.providers.clients import negotiation
 from scenewright.providers.clients.base import ClientSettings, Completion, CompletionRequest
-from scenewright.providers.clients.client import attempts
-from scenewright.providers.clients.factory import make_client
-from scenewright.providers.known_models import KnownServer
+from scenewright.providers.clients.client import attempts, make_client
+from scenewright.providers.clients.negotiation import KnownServer
 from scenewright.providers.retry import Backoff, CallError
 from tests.providers.clients.asking import SHEET, asked
 from tests.providers.raw_server import RawRequest, RawServer, raw_server, reply
@@ -32,7 +31,7 @@ Refuse = Callable[[Body], Body | None]
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where it is remembered, for this test alone."""
     found = tmp_path / "servers.sqlite"
-    monkeypatch.setattr(known_models, "found_file", lambda: found)
+    monkeypatch.setattr(negotiation, "found_file", lambda: found)
     return found
 
 

@@ -11,6 +11,7 @@ import pytest
 from scenewright.agents.judges.models import caps_of
 from scenewright.providers.clients.base import (
     ClientSettings,
+    Dialect,
     MalformedReply,
     Message,
     RequestError,
@@ -26,7 +27,6 @@ from scenewright.providers.clients.openai_format import (
     request_body,
 )
 from scenewright.providers.clients.reading import RawCompletion
-from scenewright.providers.schemas import Dialect
 from scenewright.providers.usage import Usage
 from tests.providers.clients.asking import (
     DOG,

@@ -19,12 +19,12 @@ from scenewright.providers.clients.base import (
     MalformedReply,
     Message,
 )
-from scenewright.providers.clients.errors import StatusError
-from scenewright.providers.clients.factory import make_client
+from scenewright.providers.clients.client import make_client
 from scenewright.providers.clients.reading import (
     CHARACTERS_PER_TOKEN,
     RawCall,
     RawCompletion,
+    StatusError,
     completion_of,
 )
 from scenewright.providers.retry import UnusableReply

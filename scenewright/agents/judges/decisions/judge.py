@@ -49,12 +49,10 @@ from scenewright.core.ports.judge import JudgeError
 from scenewright.prompts import load_prompt
 from scenewright.providers.caller import Caller
 from scenewright.providers.clients.base import MalformedReply, RawReply
-from scenewright.providers.clients.client import ModelClient, ProviderClient
-from scenewright.providers.clients.errors import StatusError, error_codes
-from scenewright.providers.clients.factory import make_client
-from scenewright.providers.clients.reading import count_of
+from scenewright.providers.clients.client import ModelClient, ProviderClient, make_client
+from scenewright.providers.clients.reading import StatusError, count_of, error_codes
 from scenewright.providers.clients.systemone import SystemOneClient
-from scenewright.providers.error_bodies import error_message
+from scenewright.providers.replies import error_message
 from scenewright.providers.retry import UnusableReply
 from scenewright.providers.usage import Reply, Usage
 

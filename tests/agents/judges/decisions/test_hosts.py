@@ -22,7 +22,7 @@ from scenewright.config.accounts import DECISION_HOSTS
 from scenewright.core.ports.judge import JudgeError
 from scenewright.providers.caller import Caller
 from scenewright.providers.clients.base import MalformedReply, RawReply
-from scenewright.providers.clients.errors import StatusError, status_error
+from scenewright.providers.clients.reading import StatusError, status_error
 from scenewright.providers.clients.systemone import SystemOneClient
 from scenewright.providers.model_facts import rows_of
 from scenewright.providers.retry import PermanentError, RateLimited, Transient
