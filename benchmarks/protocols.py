@@ -8,8 +8,7 @@ attributes and relations hold. As in the miniature's other sets at most two thin
 and these differ in colour: its judges were not taught to count further. Every judge of the
 miniature scores each painting twice, ``strict`` (``scene-bench``: every question once, by class
 label, the judge's choice decides, no void) and ``house`` (``grounded``: instances told apart and
-counted, what is not seen as described asked once more by class label, unsure objects decided by
-what is found of them, what lacks its object void); what both ask is asked once. ``unvoided`` is
+counted, unsure objects decided by what is found of them, what lacks its object void); what both ask is asked once. ``unvoided`` is
 ``house`` with every fact asked, which shows what voiding is worth.
 
 ``error.PROTOCOL.JUDGE`` is the mean absolute error of the score, with its 95% interval by
@@ -46,7 +45,6 @@ from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting, Truth
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 from scenewright.providers import AnswerStore
-from scenewright.providers.judge_calls import BY_LABEL
 from scenewright.runs.model_factory.profiles import build_judge
 
 JUDGES = ("a", "b", "c", "d", "weak", "eager")
@@ -201,9 +199,7 @@ async def scores(judges: Mapping[str, Judge], asked: Sequence[Case]) -> dict[str
                 if score is None:
                     raise SystemExit(f"{name} answered nothing usable about {case.asked}")
                 found.setdefault(f"{way}.{name}", []).append(score)
-            given = [answer for answers in judged.answers.values() for answer in answers]
-            # What was asked once more, by class label, was asked twice.
-            asked_of = sum(1 + (BY_LABEL in answer.note) for answer in given) / len(judges)
+            asked_of = sum(map(len, judged.answers.values())) / len(judges)
             found.setdefault(f"questions.{way}", []).append(asked_of)
         store.close()
     return found

@@ -365,7 +365,8 @@ def opposite(predicate: str) -> str | None:
     entry = _KNOWN.get(name)
     if entry is not None and entry.opposite is not None:
         return entry.opposite
-    found = sorted({_KNOWN[other].opposite for other in entailed(name)} - {None}, key=str)
+    known = (_KNOWN[other] for other in entailed(name) if other in _KNOWN)
+    found = sorted({one.opposite for one in known} - {None}, key=str)
     directed = [other for other in found if entry is None and other is not None]
     return directed[0] if len(directed) == 1 else None
 
@@ -430,6 +431,7 @@ def _exchanged(one: str, two: str) -> bool:
         second in _KNOWN[name].near_to or (second in _KNOWN and name in _KNOWN[second].near_to)
         for first, second in ((one, two), (two, one))
         for name in ((first,) if first in _KNOWN else entailed(first))
+        if name in _KNOWN
     )
 
 

@@ -68,7 +68,7 @@ async def test_a_folder_of_ones_own_runs_the_loop_with_equation_5(
     profile = find_profile("mine", settings)
     features = backend_of(profile.backend, settings).features
     assert (features.references, features.reference_maths) == (2, "exact")
-    events = await two_rounds(tmp_path, settings, None)
+    events = await two_rounds(tmp_path, settings, "feedback")
     first, reference, second = [event for event in events if isinstance(event, Generated)]
     assert reference.purpose == "reference"
     assert [(r.image, r.weight) for r in second.request.references] == [
