@@ -99,9 +99,9 @@ def demo(
     for level, view in views.items():
         loop, report = view.card("loop"), view.card("report")
         change = words.signed(view.change("loop"))
-        score = words.score(loop.sgscore if loop else None)
+        score = words.card_score(loop)
         score += f" ({change})" if change else " "
-        reported = words.score(report.sgscore if report else None)
+        reported = words.card_score(report)
         size = str(len(view.rounds)), words.duration(view.seconds)
         rows.append((level, words.verdict_line(loop), score, reported, *size))
     print_table(("scene", "facts that hold", "loop", "report", "rounds", "time"), rows)

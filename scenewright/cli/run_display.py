@@ -117,7 +117,7 @@ def result_lines(view: RunRecord, page: str = "") -> list[tuple[str, str]]:
 def score_words(card: ScoreCard) -> str:
     """Return a card's SGScore with its 95% interval, if it has one."""
     likely = words.interval(card.intervals.sgscore if card.intervals is not None else None)
-    return f"{words.score(card.sgscore)}{f' (95%: {likely})' if likely else ''}"
+    return f"{words.card_score(card)}{f' (95%: {likely})' if likely else ''}"
 
 
 def card_lines(score: Score) -> list[tuple[str, str]]:
@@ -269,7 +269,7 @@ class Lines:
                 return f"round {event.round}: {event.role} judge {event.judge_id}: {found}"
             case events.Judged():
                 line = words.verdict_line(event.card)
-                result = f"{line[0].lower()}{line[1:]}, score {words.score(event.card.sgscore)}"
+                result = f"{line[0].lower()}{line[1:]}, score {words.card_score(event.card)}"
                 return f"round {event.round}: {event.role} judges: {result}"
             case events.Missing():
                 return f"round {event.round}: missing: {words.scene_words(event.graph)}"
@@ -349,7 +349,7 @@ class _Screen:
             facts = Text()
             for verdict in card.verdicts[:60]:
                 facts.append(symbol(verdict.state, console), STYLES.get(verdict.state, "dim"))
-            line, score = Text(words.verdict_line(card)), Text(words.score(card.sgscore), "bold")
+            line, score = Text(words.verdict_line(card)), Text(words.card_score(card), "bold")
             rows.add_row(Text(f"round {index}", "bold"), facts, line, score)
         parts: list[Table | Text] = [Text(f"note: {text}") for text in self.notes]
         parts += [Text(f"note: {line}") for line in self.cut.values()]

@@ -251,6 +251,11 @@ class Round:
             return verdict.state
         return "unasked" if "loop" in self.cards else "pending"
 
+    @property
+    def shown_card(self) -> ScoreCard | None:
+        """Card that people are shown: of the report's judges where they looked, else the loop's."""
+        return self.cards.get("report") or self.cards.get("loop")
+
     def score(self, role: Role = "loop") -> float | None:
         """Return SGScore (Scene-Bench Eq. 4) by the judges of ``role``; none if not judged."""
         card = self.cards.get(role)

@@ -45,7 +45,7 @@ def contact_sheet(run_folder: Path | str, side: int = 256) -> Image.Image:
             pen.rectangle((x - 3, top - 3, x + side + 2, top + side + 2), outline=ACCENT, width=3)
         head = f"round {r.index}" + (", kept" if kept else "")
         pen.text((x, top + side + 8), head, fill=ACCENT if kept else INK, font=_font(15))
-        said = f"{words.verdict_line(r.cards.get('loop'))} · {words.score(r.score('loop'))}"
+        said = f"{words.verdict_line(r.shown_card)} · {words.card_score(r.shown_card)}"
         pen.text((x, top + side + 27), said, fill=MUTED, font=_font(13))
         if r.reference is not None:
             y = top + side + LABEL + 10

@@ -410,7 +410,7 @@ def _plain_score(view: RunRecord) -> Stat | None:
     for role, note in notes.items():
         card = view.card(role)
         if card is not None and card.sgscore is not None:
-            return Stat("Score", words.score(card.sgscore), note)
+            return Stat("Score", words.card_score(card), note)
     return None
 
 
@@ -447,7 +447,7 @@ def _stats(view: RunRecord, live: bool) -> tuple[Stat, ...]:
         corrected = card.corrected.sgscore if card.corrected is not None else None
         if corrected is not None:
             parts.append(f"{words.score(corrected)} without the panel's known errors")
-        stats.append(Stat(label, words.score(card.sgscore), ", ".join(filter(None, parts))))
+        stats.append(Stat(label, words.card_score(card), ", ".join(filter(None, parts))))
     for role in reversed(ROLES):
         before, after = view.realism(role)
         if before is not None or after is not None:

@@ -10,7 +10,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from scenewright.runs.report import words
 
 _FILTERS = (
-    "author", "begun", "changes_line", "complexity_line", "count", "drawing_line", "duration",
+    "author", "begun", "card_score", "changes_line", "complexity_line", "count", "drawing_line",
+    "duration",
     "file_stem", "isoformat", "method_words", "money", "percent", "score", "selected_line",
     "settled_line", "shorten", "signed", "steps", "timestamp", "tool_call",
 )  # fmt: skip

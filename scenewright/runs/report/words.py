@@ -166,6 +166,13 @@ def score(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
+def card_score(card: ScoreCard | None) -> str:
+    """Return the SGScore of a card, with how many facts it leaves out: ``1.00, 2 not judged``."""
+    if card is None or not card.unscored or card.sgscore is None:
+        return score(None if card is None else card.sgscore)
+    return f"{score(card.sgscore)}, {card.unscored} not judged"
+
+
 def interval(bounds: tuple[float, float] | None) -> str:
     """``0.61–0.93``, the 95 % interval of a score; empty for none and where it is a point."""
     if bounds is None or score(bounds[0]) == score(bounds[1]):

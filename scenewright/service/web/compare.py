@@ -15,6 +15,7 @@ from fastapi.responses import RedirectResponse
 
 from scenewright.core.facts import Fact
 from scenewright.core.vocabulary import canonical, canonical_key
+from scenewright.graphs.events import Role
 from scenewright.runs.record import Round, RunRecord, Shown
 from scenewright.runs.report import words
 from scenewright.runs.report.content import title_parts
@@ -143,6 +144,10 @@ def _rounds_page(
     return _page(request, sides, facts, line=line)
 
 
+def _score_by(role: Role, side: Side) -> str:
+    return words.card_score(side.shown.cards.get(role))
+
+
 def _runs_page(
     request: Request, runs: Sequence[tuple[Run, RunRecord]], numbers: tuple[int | None, int | None]
 ) -> Response:
@@ -181,8 +186,8 @@ def _runs_page(
         ("Strategy", lambda side: side.asked("strategy")),
         ("Seed", lambda side: side.asked("seed")),
         ("Facts of the picture", lambda side: held_line(side.view, side.shown)),
-        ("Score by the judges of the loop", lambda side: words.score(side.shown.score("loop"))),
-        ("Score by the judges of the report", lambda side: words.score(side.shown.score("report"))),
+        ("Score by the judges of the loop", lambda side: _score_by("loop", side)),
+        ("Score by the judges of the report", lambda side: _score_by("report", side)),
         ("Rounds", lambda side: str(len(side.view.drawn))),
         ("Images drawn", lambda side: str(side.view.images)),
         ("Judge calls", lambda side: str(side.view.judge_calls)),

@@ -15,8 +15,10 @@ from PIL import Image
 from rich.console import Console
 
 from scenewright.cli.run_display import Lines
-from scenewright.core.facts import missing_graph
+from scenewright.core.facts import ScoreCard, Verdict, missing_graph
+from scenewright.core.formats import loads_scene
 from scenewright.core.intent import Intent, Passage
+from scenewright.core.questions import facts_of
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Generated, Resumed, ToolCalled
@@ -24,6 +26,7 @@ from scenewright.runs.record import PageError, read_run
 from scenewright.runs.report.contact_sheet import contact_sheet
 from scenewright.runs.report.render import render_run, write_index, write_page
 from scenewright.runs.report.words import (
+    card_score,
     commands_in,
     dropped_line,
     file_stem,
@@ -505,3 +508,12 @@ def test_commands_of_a_message_are_found() -> None:
 )
 def test_files_are_named_after_the_title(title: str, stem: str) -> None:
     assert file_stem(title) == stem
+
+
+def test_a_score_stands_alone_only_where_everything_was_judged() -> None:
+    facts = facts_of(loads_scene("red dog"))
+    yes = [Verdict(fact_id=fact.id, state="yes", probability=0.9) for fact in facts]
+    unknown = [yes[0], Verdict(fact_id=facts[1].id, state="unscored", reason="refused")]
+    assert card_score(ScoreCard.of(facts, yes)) == "1.00"
+    assert card_score(ScoreCard.of(facts, unknown)) == "1.00, 1 not judged"
+    assert card_score(None) == "–"
