@@ -44,7 +44,7 @@ from scenewright.graphs.strategies.registry import StrategyError, strategy_of
 from scenewright.runs.coverage import Coverage, check_coverage, coverage_of
 from scenewright.runs.folder import CHECKPOINTS, RunError, RunFolder, choose_folder
 from scenewright.runs.known_words import drawn_as_known
-from scenewright.runs.model_factory.profiles import JUDGE_GROUPS, RunModels, chat_name
+from scenewright.runs.model_factory.profiles import RunModels, chat_name
 from scenewright.runs.options import (
     MODELS,
     ControlArguments,
@@ -219,7 +219,7 @@ def plan_run(
         **pictures.hashes,
     )
     groups: Mapping[str, Any] = overrides
-    check_judges(*(groups[name] for name in JUDGE_GROUPS), self_report=profile.self_report)
+    check_judges(groups, self_report=profile.self_report)
     _check_names(profile, overrides, settings)
     if not realism and any(overrides.get(name) is not None for name in REALISM_FIELDS):
         raise RunError("judges of realism are given to a run that does not ask for it: set realism")

@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +41,7 @@ from scenewright.providers import open_answers
 from scenewright.runs.coverage import coverage_of
 from scenewright.runs.folder import RunError
 from scenewright.runs.known_words import checked_as_known
-from scenewright.runs.model_factory.profiles import RunJudges, build_judges
+from scenewright.runs.model_factory.profiles import JUDGE_GROUPS, RunJudges, build_judges
 from scenewright.runs.options import ModelOverrides
 from scenewright.runs.reading import ReadScene, read_scene
 from scenewright.runs.result import JudgeAnswers, by_judge
@@ -78,25 +78,21 @@ class Score(FrozenModel):
         return answered + (0.0 if self.reading is None else self.reading.usd)
 
 
-def check_judges(
-    loop: Sequence[Judge] | None,
-    report: Sequence[Judge] | None,
-    realism_loop: Sequence[Judge] | None,
-    realism_report: Sequence[Judge] | None,
-    *,
-    self_report: bool,
-) -> None:
+def check_judges(groups: Mapping[str, Sequence[Judge] | None], *, self_report: bool) -> None:
     """Raise ``RunError`` if there are no judges of the loop, or one is given twice.
 
-    One that is asked both the scene's facts and realism is no other judge for that; with
-    ``self_report`` one of the loop may report, too.
+    ``groups`` are named as in profiles; None: those of the profile. One that is asked both the
+    scene's facts and realism is no other judge for that; with ``self_report`` one of the loop may
+    report, too.
     """
+    loop = groups["judges"]
     if loop is not None and not loop:
         raise RunError("no judges are given: the loop needs at least one")
-    groups = [[j.id for j in one or ()] for one in (loop, report, realism_loop, realism_report)]
-    twice = {id_ for ids in groups for id_ in ids if ids.count(id_) > 1}
+    ids = {name: [judge.id for judge in groups[name] or ()] for name in JUDGE_GROUPS}
+    twice = {id_ for own in ids.values() for id_ in own if own.count(id_) > 1}
     if not self_report:
-        twice |= {*groups[0], *groups[2]} & {*groups[1], *groups[3]}
+        steer = {*ids["judges"], *ids["realism_judges"]}
+        twice |= steer & {*ids["report_judges"], *ids["realism_report_judges"]}
     if twice:
         raise RunError(
             f"{', '.join(sorted(twice))} is given twice: each judge has one vote, and one that "
@@ -120,7 +116,7 @@ async def panel_for(
     profile's cascade or calibration does not fit them.
     """
     own, loop, report = profile.self_report, judges.loop_judges, judges.report_judges
-    check_judges(*judges.groups.values(), self_report=own)
+    check_judges(judges.groups, self_report=own)
     if realism and not (judges.realism_judges or able_judges(loop, "realism")):
         names = ", ".join(judge.id for judge in loop)
         raise RunError(

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,6 @@ from scenewright.providers.clients.base import place_of
 from scenewright.runs.coverage import Coverage, check_coverage
 from scenewright.runs.folder import ANSWERS, EVENTS, IMAGES, RESULT, RunError
 from scenewright.runs.model_factory.profiles import (
-    JUDGE_GROUPS,
     RunModels,
     build_run_models,
     chat_name,
@@ -326,31 +325,32 @@ class RunSession:
     def _context(self, answers: Answers) -> RefineContext:
         """Return the context of the loop; its pictures lie in the run folder."""
         plan, models = self.plan, self.models
-        parts: dict[str, Any] = {
-            **models.groups,
-            "backend": models.backend,
-            "composer": models.composer,
-            "detector": models.detector,
-            "images": ImageStore(
-                plan.folder / IMAGES, flusher=self.flusher, held_bytes=_HELD_BYTES
-            ),
-            "answers": answers,
-            "log": self.log,
-            "options": plan.options,
-            "panel": self.panel,
-            "cascade": plan.profile.cascade,
-            "judge_timeout": plan.settings.judge_timeout,
-            "nonce": plan.folder.nonce(),
-            "pause": plan.pause,
-            "watched": plan.watched,
-        }
-        if plan.profile.strategy != DIRECTOR:
-            return RefineContext(**parts)
-        from scenewright.graphs.director_record import DirectorContext
+        made: Callable[..., RefineContext] = RefineContext
+        if plan.profile.strategy == DIRECTOR:
+            from scenewright.graphs.director_record import DirectorContext
 
-        assert models.chat is not None
-        previews = bool(getattr(models.chat, "pictures", True))
-        return DirectorContext(**parts, chat=models.chat, previews=previews)
+            assert models.chat is not None
+            previews = bool(getattr(models.chat, "pictures", True))
+            made = partial(DirectorContext, chat=models.chat, previews=previews)
+        return made(
+            loop_judges=models.loop_judges,
+            report_judges=models.report_judges,
+            realism_judges=models.realism_judges,
+            realism_report_judges=models.realism_report_judges,
+            backend=models.backend,
+            composer=models.composer,
+            detector=models.detector,
+            images=ImageStore(plan.folder / IMAGES, flusher=self.flusher, held_bytes=_HELD_BYTES),
+            answers=answers,
+            log=self.log,
+            options=plan.options,
+            panel=self.panel,
+            cascade=plan.profile.cascade,
+            judge_timeout=plan.settings.judge_timeout,
+            nonce=plan.folder.nonce(),
+            pause=plan.pause,
+            watched=plan.watched,
+        )
 
 
 def _addresses(plan: RunPlan) -> dict[str, str]:
@@ -373,13 +373,12 @@ def models_of(run_models: RunModels, panel: Panel, realism: bool) -> dict[str, A
 
     # The profile names the calibration's file, but its content decides verdicts, as weights do.
     known = {} if panel.calibration is None else {"calibration": panel.calibration.digest}
-    judges = zip(JUDGE_GROUPS, run_models.groups.values(), strict=True)
     return {
         "backend": both(run_models.backend),
         "composer": both(run_models.composer),
         **{
             name: [both(judge) for judge in group]
-            for name, group in judges
+            for name, group in run_models.groups.items()
             if realism or name not in REALISM_FIELDS
         },
         **({} if run_models.chat is None else {"chat": chat_name(run_models.chat)}),

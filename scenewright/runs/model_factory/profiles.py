@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
@@ -78,8 +78,13 @@ class RunJudges:
 
     @property
     def groups(self) -> dict[str, tuple[Judge, ...]]:
-        """All judges by the names of their fields."""
-        return {field.name: getattr(self, field.name) for field in fields(RunJudges)}
+        """All judges by the names of :data:`JUDGE_GROUPS`."""
+        return {
+            "judges": self.loop_judges,
+            "report_judges": self.report_judges,
+            "realism_judges": self.realism_judges,
+            "realism_report_judges": self.realism_report_judges,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,7 +315,14 @@ async def build_run_models(
     if profile.detector is not None and uses_detector(profile.strategy):
         detector = await asyncio.to_thread(cached_detector_of, profile.detector)
     return RunModels(
-        backend=backend, composer=composer, chat=chat, detector=detector, **judges.groups
+        backend=backend,
+        composer=composer,
+        chat=chat,
+        detector=detector,
+        loop_judges=judges.loop_judges,
+        report_judges=judges.report_judges,
+        realism_judges=judges.realism_judges,
+        realism_report_judges=judges.realism_report_judges,
     )
 
 
