@@ -30,7 +30,7 @@ from transformers.utils import logging as transformers_logging
 
 from scenewright.core.closed_vocabulary import write_vocabulary
 from scenewright.core.predicate_statistics import load_predicates
-from scenewright.core.questions import NO_RELATION
+from scenewright.core.questions import ALL_WHOLE, NO_RELATION
 from scenewright.miniature.world import COLORS, JUDGE_VOCABULARY, KINDS, PREDICATES, SIZE
 from scenewright.prompts import load_prompt
 
@@ -44,6 +44,9 @@ _PHRASES = (
     "What is the relationship between",
     "in the image?",
     "Are there at least",
+    "Besides",
+    "is there anything else in the image?",
+    ALL_WHOLE,
     "Is there",
     "one of the",
 )

@@ -255,13 +255,11 @@ def train_judge(
         recipe = dataclasses.replace(recipe, vision_steps=0)
     place = pick_device(device)
     torch.manual_seed(recipe.seed)
-    # A trained judge keeps the words that it learnt, though questions may have others.
-    processor = build_processor() if start is None else LlavaProcessor.from_pretrained(start)
+    processor = build_processor()
     asker = Asker(processor)
     model = build_model(recipe.shape, processor)
     if start is not None:
-        trained = LlavaForConditionalGeneration.from_pretrained(start, dtype=torch.float32)
-        model.load_state_dict(trained.state_dict())
+        load_trained(model, processor, start)
     # Training looks at attention weights, which fused kernels do not give.
     model.set_attn_implementation("eager")
     net = JudgeNet(model, recipe.shape, asker.image_start)
@@ -320,6 +318,25 @@ def train_judge(
         return loss, figures
 
     return training.run(loss_of, max_seconds)
+
+
+def load_trained(
+    model: LlavaForConditionalGeneration, processor: LlavaProcessor, folder: Path
+) -> None:
+    """Give ``model`` the weights of the judge in ``folder``; words that it lacks begin anew."""
+    trained = LlavaForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
+    old = LlavaProcessor.from_pretrained(folder).tokenizer.get_vocab()
+    new: dict[str, int] = processor.tokenizer.get_vocab()
+    state = trained.state_dict()
+    own = model.state_dict()
+    shared = [(at, old[token]) for token, at in new.items() if token in old]
+    rows, known = (torch.tensor(side) for side in zip(*shared, strict=True))
+    for name, value in state.items():
+        if value.shape != own[name].shape:
+            words = own[name].clone()
+            words[rows] = value[known]
+            state[name] = words
+    model.load_state_dict(state)
 
 
 def train_judges(
