@@ -29,8 +29,9 @@ power .9.
   the mean of these differences can have, whatever their shape;
 - peers at the same sequences: ``fixed`` (the t-test), ``peeking`` (the t-test after each batch of
   ten scenes: what the gate replaces), ``group_sequential`` (ten looks, Pampallona & Tsiatis with
-  Δ = 0.25), ``normal`` (Wald's test with the variance estimated on the way), ``betting`` (the
-  gate’s bets without a cut-off, for every shape of differences);
+  Δ = 0.25), ``normal`` (Wald's test with the variance estimated on the way);
+- ``false_alarms.repairing``: "worse" where nothing is lost on average, and a few scenes gain all
+  that can be gained while the others lose a little (:data:`REPAIRED`, in the worst pair);
 - ``covariate_r2``: share of the variance of the differences that difficulty (the mean score of the
   other models) explains; ``allocation``: variance that is left if scenes are drawn in proportion to
   the noise of their third of difficulty.
@@ -63,7 +64,6 @@ from benchmarks._harness import (
 )
 from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.runner.runner import run_eval
-from scenewright.evals.statistics import sequential
 from scenewright.evals.statistics.sequential import Rule, crossings, fixed_size, oracle_share
 
 Array = NDArray[Any]
@@ -72,6 +72,8 @@ LOSSES = (0, 3, 6, 10)
 LOOKS = 10
 MOST_NEEDED = 250
 """Shortest sequence: what the gate needs where there is no noise fits in it."""
+REPAIRED = 0.03
+"""Share of scenes that a candidate repairs from nothing to all."""
 FAILURE = 0.5
 """Loss of a scene that fails."""
 FIRST = 20
@@ -180,25 +182,6 @@ def gate(d: Array) -> tuple[Array, Array, Array]:
     return worse < sound, sound < worse, np.minimum(np.minimum(worse, sound), d.shape[1])
 
 
-def betting(d: Array) -> tuple[Array, Array, Array]:
-    """Decide with stakes for which nothing is cut off."""
-    with _stake(0.9):
-        return gate(d)
-
-
-class _stake:
-    """Another largest stake, for as long as the block lasts."""
-
-    def __init__(self, most: float) -> None:
-        self._most = most
-
-    def __enter__(self) -> None:
-        self._before, sequential._STAKE = sequential._STAKE, self._most
-
-    def __exit__(self, *_: object) -> None:
-        sequential._STAKE = self._before
-
-
 def normal(d: Array) -> tuple[Array, Array, Array]:
     """Decide as Wald's test of a normal mean does, with the variance so far."""
     n = np.arange(1, d.shape[1] + 1)
@@ -298,6 +281,9 @@ def trials_of(noise: Noise, trials: int, seed: int) -> Trials:
     deviation = math.sqrt(float(chances @ (both + RULE.margin) ** 2))
     failing = fixed_size(deviation, RULE)
     drawn["failures"] = draw(both, chances, 3 * failing)
+    gained = np.append(both[:-1] - REPAIRED / (1 - REPAIRED), 1.0).clip(-1.0, 1.0)
+    chances = np.append(chances[:-1] / chances[:-1].sum() * (1 - REPAIRED), REPAIRED)
+    drawn["repairing"] = draw(gained, chances)
     drawn["skewed"], drawn["mirrored"] = (draw(*noise.tilted(0.0, sign)) for sign in (1.0, -1.0))
     return Trials(noise, size, failing, drawn)
 
@@ -334,6 +320,8 @@ def figures_of(noises: Sequence[Noise], trials: int, groups: GroupSequential) ->
         figures[name] = interval([values.mean() for values in of_pairs])
     for name, worst in (("power", min), ("false_alarms", max), ("sample_share", max)):
         figures[f"{name}.worst"] = worst(float(v.mean()) for v in shares[name])
+    for name in ("false_alarms.repairing", "fixed.false_alarms.repairing"):
+        figures[name] = float(max(v.mean() for v in shares[name]))
     skewed = [v.mean() for name in ("skewed", "mirrored") for v in shares[f"false_alarms.{name}"]]
     figures["false_alarms.skewed"] = float(max(skewed))
     del figures["false_alarms.mirrored"]
@@ -363,7 +351,6 @@ def _decisions(
             yield "false_alarms", worse
             yield "passed.loss_0", sound
     peers: dict[str, Test] = {
-        "betting": betting,
         "normal": normal,
         "group_sequential": lambda d: groups(d, size),
     }
@@ -375,6 +362,8 @@ def _decisions(
     for skew in ("skewed", "mirrored"):
         yield f"false_alarms.{skew}", gate(drawn[skew])[0]
         yield f"fixed.false_alarms.{skew}", t_values(drawn[skew])[:, size - 1] < -1.645
+    yield "false_alarms.repairing", gate(drawn["repairing"])[0]
+    yield "fixed.false_alarms.repairing", t_values(drawn["repairing"])[:, size - 1] < -1.645
     same = t_values(drawn["same"])
     yield "fixed.power", t_values(drawn["loss_3"])[:, size - 1] < -1.645
     yield "fixed.false_alarms", same[:, size - 1] < -1.645

@@ -40,8 +40,8 @@ from PIL import Image
 from benchmarks._gpu_models import FULL, SMALL, Sizes, build
 from benchmarks._harness import Clock, Option, benchmark, folder, interval, work_folder
 from benchmarks._mock import apart
+from scenewright.config.local_images import AdapterSpec
 from scenewright.core.ports.backend import GenerationRequest, Reference
-from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.pipeline import quiet
 
@@ -183,7 +183,9 @@ class Ours:
         self._together = together
         self._backend = DiffusersBackend(
             str(folder / "model"),
-            ip_adapter=IPAdapterSource(str(folder / "adapter"), weight_name="ip.safetensors"),
+            ip_adapter=AdapterSpec(
+                repository=str(folder / "adapter"), weight_name="ip.safetensors"
+            ),
             device=device,
             dtype=NAMES[dtype],
             compile=compiled,

@@ -22,7 +22,6 @@ HEADS = (
     "maths",
     "edits by instruction",
     "starts from a picture, with masks",
-    "emphasis",
     "steps, guidance",
     "tokens of a prompt",
 )
@@ -61,7 +60,6 @@ def row(name: str, family: Family) -> tuple[str, ...]:
         f"`{family.maths}`",
         instructions,
         starts,
-        "yes" if family.text else "no",
         defaults(name, family),
         limit,
     )

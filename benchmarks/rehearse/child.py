@@ -27,7 +27,6 @@ from scenewright.core.ports.backend import (
     Reference,
     Start,
 )
-from scenewright.core.ports.backend import Emphasis as Weighted
 from scenewright.core.ports.judge import JudgeError
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
@@ -119,10 +118,6 @@ def shapes_of(
         yield words, [asked(references=shown(count))]
     if features.masks:
         yield f"{words} with masks", [asked(references=shown(count, mask="mask"))]
-    if features.schedules:
-        yield f"{words}, weights by schedule", [asked(references=shown(count, schedule=(1.0, 0.0)))]
-    if features.emphasis:
-        yield "emphasis", [asked(emphasis=(Weighted(text="red ball", weight=1.3),))]
     if features.instructions:
         start = Start(image="picture", strength=1.0, instruct=True)
         yield "edit by instruction", [asked(prompt=INSTRUCTION, start=start)]

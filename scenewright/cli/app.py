@@ -1,20 +1,22 @@
 """Groups of commands: help from docstrings, and failures as one line and an exit code.
 
 A command's function describes its own parameters in the section ``Args:`` of its docstring, as
-``name: text`` or ``name (METAVAR): text``; options that commands share describe themselves, in
-:mod:`scenewright.cli.options`.
+``name: text`` or ``name (METAVAR): text``. The same section in the docstring of its module, and
+then that of :mod:`scenewright.cli.options`, describes parameters that commands share.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import typer
 from typer.core import TyperCommand
 
+from scenewright.cli import options
 from scenewright.cli.console import Exit, clear_errors
 from scenewright.cli.run_options import derived_parameters
 
@@ -25,6 +27,17 @@ _HINT = "__after_interruption__"
 _GROUPS = "__option_groups__"
 _ARGS = re.compile(r"^Args:\n((?: .*\n?|\n)*)", re.MULTILINE)
 _ARG = re.compile(r"^ {4}(\w+)(?: \((.+?)\))?: (.*(?:\n {5,}.*)*)", re.MULTILINE)
+
+
+def described(*docstrings: str | None) -> dict[str, tuple[str, str]]:
+    """Return metavar and text of the parameters in ``Args:``; the last docstring goes first."""
+    sections = (_ARGS.search(inspect.cleandoc(text or "")) for text in docstrings)
+    return {
+        name: (metavar, " ".join(text.split()))
+        for section in sections
+        if section is not None
+        for name, metavar, text in _ARG.findall(section[1])
+    }
 
 
 def resumable(hint: Hint) -> Callable[[CommandT], CommandT]:
@@ -56,20 +69,19 @@ def option_groups(**groups: str) -> Callable[[CommandT], CommandT]:
 class Command(TyperCommand):
     """Command that ends with the exit code that its function returns or that its error has."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
         self._derived = False
         groups: Mapping[str, str] = getattr(self.callback, _GROUPS, {})
-        described = _ARGS.search(inspect.getdoc(self.callback) or "")
-        texts = {name: more for name, *more in _ARG.findall(described[1])} if described else {}
+        own = described(inspect.getdoc(self.callback))
+        shared = described(options.__doc__, sys.modules[self.callback.__module__].__doc__)
         for param in self.params:
             fields = vars(param)
             if param.name in groups:
                 fields["rich_help_panel"] = groups[param.name]
-            if param.name in texts:
-                metavar, text = texts[param.name]
-                fields["help"] = " ".join(text.split())
-                fields["metavar"] = metavar or fields["metavar"]
+            metavar, text = (own if fields["help"] else shared | own).get(param.name, ("", ""))
+            fields["help"] = text or fields["help"]
+            fields["metavar"] = metavar or fields["metavar"]
             if param.param_type_name == "argument" and fields["metavar"] is None:
                 fields["metavar"] = str(param.name).upper()
             if fields.get("is_flag") and param.default is False:

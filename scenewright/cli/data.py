@@ -1,4 +1,10 @@
-"""``scenewright data``: list, show, count, sample and fetch data sets."""
+"""``scenewright data``: list, show, count, sample and fetch data sets.
+
+Args:
+    name: A data set of `scenewright data list`.
+    path (PATH): File or folder of the set; default: that of `scenewright data get`.
+    set_ (OPTION=VALUE): An option of the set, such as split=test; can be given several times.
+"""
 
 from __future__ import annotations
 
@@ -40,25 +46,7 @@ app.command()(synthesize)
 app.command()(classify)
 app.add_typer(building)
 
-NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A data set of `scenewright data list`.")
-]
-PathOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--path",
-        metavar="PATH",
-        help="File or folder of the set; default: that of `scenewright data get`.",
-    ),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="OPTION=VALUE",
-        help="An option of the set, such as split=test; can be given several times.",
-    ),
-]
+SetOption = Annotated[list[str] | None, typer.Option("--set")]
 
 
 @app.command("list")
@@ -97,7 +85,7 @@ def list_sets(as_json: options.Json = False) -> None:
 
 
 @app.command("options")
-def list_options(name: NameArgument, as_json: options.Json = False) -> None:
+def list_options(name: str, as_json: options.Json = False) -> None:
     """List the options of a set, for --set and for a configuration's dataset."""
     from scenewright.evals.datasets.registry import loader_of
 
@@ -107,8 +95,8 @@ def list_options(name: NameArgument, as_json: options.Json = False) -> None:
 
 @app.command()
 def show(
-    name: NameArgument,
-    path: PathOption = None,
+    name: str,
+    path: Path | None = None,
     set_: SetOption = None,
     count: Annotated[int, typer.Option("-n", "--count", min=1)] = 5,
     as_json: options.Json = False,
@@ -136,8 +124,8 @@ def show(
 
 @app.command()
 def stats(
-    name: NameArgument,
-    path: PathOption = None,
+    name: str,
+    path: Path | None = None,
     set_: SetOption = None,
     limit: options.Limit = None,
     out: options.OptionalOut = None,
@@ -176,9 +164,9 @@ def stats(
 
 @app.command()
 def predicates(
-    name: NameArgument,
+    name: str,
     out: options.Out,
-    path: PathOption = None,
+    path: Path | None = None,
     set_: SetOption = None,
     limit: options.Limit = None,
     alone: bool = False,
@@ -206,9 +194,9 @@ def predicates(
 
 @app.command()
 def sample(
-    name: NameArgument,
+    name: str,
     out: options.Out,
-    path: PathOption = None,
+    path: Path | None = None,
     set_: SetOption = None,
     counts: str | None = None,
     each: options.OptionalPositive = None,

@@ -1,4 +1,8 @@
-"""``scenewright data annotate``, ``quality`` and ``spotcheck``: data sets from photos."""
+"""``scenewright data annotate``, ``quality`` and ``spotcheck``: data sets from photos.
+
+Args:
+    built: A folder of `scenewright data annotate`, or a file of graphs in MegaSG's format.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +37,6 @@ if TYPE_CHECKING:
 
 app = App(help="Build data sets of scene graphs from photos, and measure them.")
 
-BuiltArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="BUILT",
-        help="A folder of `scenewright data annotate`, or a file of graphs in MegaSG's format.",
-        show_default=False,
-    ),
-]
-
 
 @app.command()
 @resumable("the same command goes on: what was paid for is kept")
@@ -58,8 +53,8 @@ def annotate(
     retry: options.Retry = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
-    engine: options.Engine = "local",
-    workers: options.Workers = None,
+    engine: str = "local",
+    workers: options.OptionalPositive = None,
     address: options.Address = "",
 ) -> Exit:
     """Build scene graphs from photos with detections, by a panel of language models.
@@ -198,7 +193,7 @@ def _read_config(
 
 @app.command()
 def quality(
-    built: BuiltArgument,
+    built: Path,
     reference: Annotated[Path | None, typer.Argument()] = None,
     spotcheck: Path | None = None,
     as_json: options.Json = False,
@@ -251,7 +246,7 @@ def quality(
 
 @app.command()
 def spotcheck(
-    built: BuiltArgument,
+    built: Path,
     n: Annotated[int, typer.Option("-n", min=1)] = 50,
     out: options.Out = Path("spotcheck"),
     seed: options.Seed = 0,

@@ -1,4 +1,8 @@
-"""``scenewright data synthesize`` and ``classify``: prompts like those of PSG-Bench."""
+"""``scenewright data synthesize`` and ``classify``: prompts like those of PSG-Bench.
+
+Args:
+    chat (ACCOUNT:MODEL): Language model, such as openai:gpt-6-luna; default: rules, offline.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +33,6 @@ if TYPE_CHECKING:
     from scenewright.providers.usage import ExpectedUsage
 
 
-ChatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--chat",
-        metavar="ACCOUNT:MODEL",
-        help="Language model, such as openai:gpt-6-luna; default: rules, offline.",
-    ),
-]
-
-
 @resumable("the same command goes on: rows that are there are kept")
 def synthesize(
     out: Path,
@@ -48,7 +42,7 @@ def synthesize(
     names: str = "both",
     contrastive: bool = True,
     seed: options.Seed = 0,
-    chat: ChatOption = None,
+    chat: str | None = None,
     retry: options.Retry = False,
     limit_usd: options.LimitUsd = 5.0,
     yes: options.Yes = False,
@@ -118,7 +112,7 @@ def synthesize(
 def classify(
     file: Path,
     out: options.OptionalOut = None,
-    chat: ChatOption = None,
+    chat: str | None = None,
     limit_usd: options.LimitUsd = 5.0,
     yes: options.Yes = False,
     quiet: options.Quiet = False,

@@ -1,4 +1,8 @@
-"""``scenewright eval``: evaluate text-to-image models on facts, and report the results."""
+"""``scenewright eval``: evaluate text-to-image models on facts, and report the results.
+
+Args:
+    config: A TOML file; its paths are relative to its folder (docs/evaluating.md).
+"""
 
 from __future__ import annotations
 
@@ -21,10 +25,11 @@ from scenewright.cli.console import (
     say,
 )
 from scenewright.cli.costs import agree
-from scenewright.cli.eval_plan import ConfigArgument, load_evaluation, plan, print_estimate
+from scenewright.cli.eval_plan import load_evaluation, plan, print_estimate
 from scenewright.cli.eval_xtc import app as xtc
 from scenewright.cli.options import without_none
 from scenewright.cli.progress import show_eval_progress, show_progress
+from scenewright.config import OnModelChange
 from scenewright.evals.reporting.words import p_value, score, signed
 
 if TYPE_CHECKING:
@@ -43,17 +48,17 @@ if TYPE_CHECKING:
     Output="quiet as_json",
 )
 def run(
-    config: ConfigArgument,
+    config: Path,
     out: options.EvalOut = None,
     yes: options.Yes = False,
     retry: options.Retry = False,
-    include_doubtful: options.IncludeDoubtful = False,
-    on_model_change: options.ModelChange = None,
-    sentinels: options.Sentinels = None,
+    include_doubtful: bool = False,
+    on_model_change: OnModelChange | None = None,
+    sentinels: options.OptionalShare = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
-    engine: options.Engine = "local",
-    workers: options.Workers = None,
+    engine: str = "local",
+    workers: options.OptionalPositive = None,
     address: options.Address = "",
 ) -> Exit:
     """Run the evaluation that CONFIG describes, or continue it.

@@ -34,14 +34,6 @@ if TYPE_CHECKING:
     from scenewright.evals.runner.sizing.plan import Plan, Size
 
 GIB = 2**30
-ConfigArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="CONFIG",
-        help="A TOML file; its paths are relative to its folder (docs/evaluating.md).",
-        show_default=False,
-    ),
-]
 
 
 @option_groups(

@@ -34,20 +34,11 @@ app = App(
     "scene graph gives the prompt and the questions; every fact is graded for both."
 )
 
-ConfigArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="CONFIG",
-        help="A TOML file; its paths are relative to its folder (docs/xtc.md).",
-        show_default=False,
-    ),
-]
-
 
 @app.command()
 @resumable("the same command goes on: what is done is kept")
 def run(
-    config: ConfigArgument,
+    config: Path,
     out: options.EvalOut = None,
     limit: options.Limit = None,
     yes: options.Yes = False,
@@ -82,6 +73,7 @@ def run(
     3 could not run; 130 interrupted.
 
     Args:
+        config: A TOML file; its paths are relative to its folder (docs/xtc.md).
         on_model_change: If a judge is served by another version than before: stop with an error
             (what is done is kept), or accept the mixture and say so. Default: what CONFIG says,
             else stop.

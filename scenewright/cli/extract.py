@@ -36,7 +36,7 @@ def extract(
     images: list[Path],
     extractor: Annotated[str, typer.Option("--extractor", "-e")] = "miniature",
     detector: options.Detector = None,
-    labels: options.Labels = None,
+    labels: str | None = None,
     out: options.OptionalOut = None,
     to: str | None = None,
     show: Path | None = None,

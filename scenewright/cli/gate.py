@@ -30,16 +30,12 @@ from scenewright.evals.reporting.words import count, dollars, score, signed
 if TYPE_CHECKING:
     from scenewright.evals.gate.result import GateResult
 
-SIDE = (
-    "A profile, or a finished evaluation (FOLDER, FOLDER:BACKEND/CONDITION); a judge with --labels."
-)
-
 
 @resumable("The same command goes on, and repeats no work.")
 def gate(
     context: typer.Context,
-    baseline: Annotated[str, typer.Argument(help=SIDE)],
-    candidate: Annotated[str, typer.Argument(help=SIDE)],
+    baseline: str,
+    candidate: str,
     change: Annotated[list[str] | None, typer.Option("--set")] = None,
     config: Annotated[Path | None, typer.Option("--config", "-c")] = None,
     data: str | None = None,
@@ -89,6 +85,10 @@ def gate(
     be scored; 130 interrupted.
 
     Args:
+        baseline: A profile, or a finished evaluation (FOLDER, FOLDER:BACKEND/CONDITION); a judge
+            with --labels.
+        candidate: A profile, or a finished evaluation (FOLDER, FOLDER:BACKEND/CONDITION); a judge
+            with --labels.
         change (KEY=VALUE): A changed field of the candidate's profile, such as steps=8 or
             composer=triplets; can be given several times.
         config (CONFIG): Evaluation (TOML) with set, judges, seeds and metrics; default: those of

@@ -1,4 +1,11 @@
-"""``scenewright judges``: report cards of judges, and the calibration of their panels."""
+"""``scenewright judges``: report cards of judges, and the calibration of their panels.
+
+Args:
+    labels: Your own labelled facts (CSV or parquet) instead of painted scenes. Columns: image,
+        holds (1 or 0), and question (with options a|b|c and expected) or subject (with value, or
+        with predicate and target); also kind, group and fact_id.
+    store: File of answers; by default in --out, or else in your settings folder.
+"""
 
 from __future__ import annotations
 
@@ -41,19 +48,6 @@ if TYPE_CHECKING:
 
 app = App(help="Measure judges on facts whose truth is known: report card and calibration.")
 EMBEDDED = "local:miniature/"
-LabelsFileOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--labels",
-        help="Your own labelled facts (CSV or parquet) instead of painted scenes. Columns: "
-        "image, holds (1 or 0), and question (with options a|b|c and expected) or subject "
-        "(with value, or with predicate and target); also kind, group and fact_id.",
-    ),
-]
-StoreOption = Annotated[
-    Path | None,
-    typer.Option(help="File of answers; by default in --out, or else in your settings folder."),
-]
 
 
 @app.command()
@@ -62,10 +56,10 @@ def report(
     judges: options.Judges = None,
     profile: options.ProfileName = None,
     scenes: options.OptionalPositive = None,
-    labels: LabelsFileOption = None,
+    labels: Path | None = None,
     seed: options.Seed = 0,
     out: options.OptionalOut = None,
-    store: StoreOption = None,
+    store: Path | None = None,
     quick: bool = False,
     plain: bool = False,
     cascade_first: str | None = None,
@@ -153,10 +147,10 @@ def calibrate(
     judges: options.Judges = None,
     profile: options.ProfileName = None,
     scenes: options.Positive = 60,
-    labels: LabelsFileOption = None,
+    labels: Path | None = None,
     seed: options.Seed = 0,
     out: options.Out = Path("calibration.json"),
-    store: StoreOption = None,
+    store: Path | None = None,
     cascade_first: str | None = None,
     risk: float = 0.05,
     confidence: float = 0.95,

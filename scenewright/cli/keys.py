@@ -1,4 +1,10 @@
-"""``scenewright keys``: keys of providers, and the API keys that the service hands out."""
+"""``scenewright keys``: keys of providers, and the API keys that the service hands out.
+
+Args:
+    account: openai, gemini, anthropic, or an account of scenewright.toml.
+    data: Folder of the runs and the database.
+    database: postgresql://USER:PASSWORD@HOST/NAME; by default SQLite in the data folder.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +20,7 @@ import typer
 from scenewright.cli import options
 from scenewright.cli.app import App
 from scenewright.cli.console import fail, fields_of, note, print_json, print_table, run_async, say
-from scenewright.cli.serve import DatabaseOption, DataOption
+from scenewright.cli.serve import DataOption
 
 if TYPE_CHECKING:
     from scenewright.service.core.keys import ApiKey, KeyStore
@@ -26,14 +32,6 @@ app = App(
 PROVIDERS = "Providers"
 SERVICE = "Your service"
 T = TypeVar("T")
-AccountArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="ACCOUNT",
-        help="openai, gemini, anthropic, or an account of scenewright.toml.",
-        show_default=False,
-    ),
-]
 
 
 @app.command(rich_help_panel=SERVICE)
@@ -47,7 +45,7 @@ def create(
     images: Annotated[int | None, typer.Option(min=0)] = None,
     days: options.OptionalAmount = None,
     data: DataOption = None,
-    database: DatabaseOption = None,
+    database: str | None = None,
     as_json: options.Json = False,
 ) -> None:
     """Create a key. It is shown only once: the service keeps its hash.
@@ -99,7 +97,7 @@ def create(
 def listed(
     tenant: str | None = None,
     data: DataOption = None,
-    database: DatabaseOption = None,
+    database: str | None = None,
     as_json: options.Json = False,
 ) -> None:
     """List the stored keys of providers, masked, and the service's keys with their spending.
@@ -176,7 +174,7 @@ def listed(
 def revoke(
     key: str,
     data: DataOption = None,
-    database: DatabaseOption = None,
+    database: str | None = None,
 ) -> None:
     """Revoke a key. Its runs and its spending stay on record.
 
@@ -191,7 +189,7 @@ def revoke(
 
 
 @app.command(name="set", rich_help_panel=PROVIDERS)
-def set_key(account: AccountArgument) -> None:
+def set_key(account: str) -> None:
     """Store the key of a provider for this user, in a file that only they may read.
 
     The key is asked for without being shown, or read from standard input:
@@ -222,7 +220,7 @@ def set_key(account: AccountArgument) -> None:
 
 
 @app.command(rich_help_panel=PROVIDERS)
-def forget(account: AccountArgument) -> None:
+def forget(account: str) -> None:
     """Delete the stored key of a provider."""
     from scenewright.config.accounts import keys_file, store_key, stored_keys
 
@@ -272,7 +270,7 @@ _LIMITS = {
 
 def has_database(data: Path | None, database: str | None) -> bool:
     """Return whether the service has a database; a read makes none."""
-    from scenewright.service.core.private_files import sqlite_file
+    from scenewright.service.core.database import sqlite_file
     from scenewright.service.core.settings import service_settings
 
     file = sqlite_file(service_settings(data=data, database=database))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,22 +13,13 @@ from scenewright.cli.app import App
 from scenewright.cli.console import fail, note, run_async, say, stop_on_signal, text_of
 from scenewright.core.sockets import is_loopback
 
-if TYPE_CHECKING:
-    pass
-
 app = App(help="Run a local server that speaks the formats of OpenAI, Anthropic and Gemini.")
-
-_FAULTS = (
-    "500, 503, 529, rate_limited, timeout, drop, slow_drip, truncated_json, invalid_json, "
-    "refusal, empty, outside_options, wrong_number, partial_refusal, shuffled, no_probability, "
-    "stream_cut, stream_stall, stream_error, stream_unended, keep_alive, bad_partial, no_partials"
-)
 
 
 @app.command()
 def serve(
     context: typer.Context,
-    host: options.Host = "127.0.0.1",
+    host: str = "127.0.0.1",
     port: options.Port = 8765,
     requests_per_minute: options.OptionalPositive = None,
     tokens_per_minute: options.OptionalPositive = None,
@@ -36,14 +27,7 @@ def serve(
     concurrent: options.OptionalPositive = None,
     latency: Annotated[float, typer.Option(min=0)] = 0.2,
     jitter: Annotated[float, typer.Option(min=0)] = 0.0,
-    fault: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KIND=SHARE",
-            help="Share of the requests that fail, as in 500=0.02; can be given several times. "
-            f"KIND is one of {_FAULTS}.",
-        ),
-    ] = None,
+    fault: list[str] | None = None,
     swap: list[str] | None = None,
     quirk: list[str] | None = None,
     like: str = "",
@@ -82,6 +66,11 @@ def serve(
         concurrent: Most concurrent requests of one API key.
         latency: Least seconds that an answer takes.
         jitter: Latency varies uniformly by up to this many seconds.
+        fault (KIND=SHARE): Share of the requests that fail, as in 500=0.02; can be given several
+            times. KIND is one of 500, 503, 529, rate_limited, timeout, drop, slow_drip,
+            truncated_json, invalid_json, refusal, empty, outside_options, wrong_number,
+            partial_refusal, shuffled, no_probability, stream_cut, stream_stall, stream_error,
+            stream_unended, keep_alive, bad_partial, no_partials.
         swap (MODEL=OTHER@N:NAME): After N requests for MODEL the model OTHER answers in its place
             and gives NAME as the served model; without :NAME it gives MODEL as before. Can be given
             several times.

@@ -1,4 +1,18 @@
-"""``scenewright object-realism``: score the realism of objects, train and measure scorers."""
+"""``scenewright object-realism``: score the realism of objects, train and measure scorers.
+
+Args:
+    rated (SET): Folder of rated objects: objects.jsonl and its pictures (docs/realism.md).
+    encoder (BLIP): The frozen BLIP: miniature, a folder in transformers layout, or OWNER/NAME on
+        this machine (for example Salesforce/blip-itm-base-coco).
+    work (FOLDER): Folder of features, checkpoints or scores, from which the same command continues.
+        Default: OUT/.work, or the user's cache.
+    batch: Objects in a step.
+    epochs: Most passes over the training part.
+    rate: Learning rate of AdamW.
+    patience: Stop after this many epochs without gain in validation.
+    widths (A,B,…): Hidden layers of the MLPs; default the paper's.
+    heads: Heads of the attention.
+"""
 
 from __future__ import annotations
 
@@ -38,44 +52,8 @@ app = App(
     help="Object-centric realism: score objects, train OLIP on rated ones, and measure scorers "
     "against people."
 )
-SetArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="SET",
-        help="Folder of rated objects: objects.jsonl and its pictures (docs/realism.md).",
-        show_default=False,
-    ),
-]
-EncoderOption = Annotated[
-    str,
-    typer.Option(
-        "--encoder",
-        "-e",
-        metavar="BLIP",
-        help="The frozen BLIP: miniature, a folder in transformers layout, or OWNER/NAME on this "
-        "machine (for example Salesforce/blip-itm-base-coco).",
-    ),
-]
-WorkOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--work",
-        "-w",
-        metavar="FOLDER",
-        help="Folder of features, checkpoints or scores, from which the same command continues. "
-        "Default: OUT/.work, or the user's cache.",
-    ),
-]
-BatchOption = Annotated[int, typer.Option(min=1, help="Objects in a step.")]
-EpochsOption = Annotated[int, typer.Option(min=1, help="Most passes over the training part.")]
-RateOption = Annotated[float, typer.Option(help="Learning rate of AdamW.")]
-PatienceOption = Annotated[
-    int, typer.Option(min=1, help="Stop after this many epochs without gain in validation.")
-]
-WidthsOption = Annotated[
-    str, typer.Option(metavar="A,B,…", help="Hidden layers of the MLPs; default the paper's.")
-]
-HeadsOption = Annotated[int, typer.Option(min=1, help="Heads of the attention.")]
+WorkOption = Annotated[Path | None, typer.Option("--work", "-w")]
+EncoderOption = Annotated[str, typer.Option("--encoder", "-e")]
 _AGAIN = "Finished work is kept: the same command goes on from there."
 
 
@@ -84,7 +62,7 @@ def score(
     images: list[Path],
     scorer: Annotated[str, typer.Option("--scorer", "-s")] = "olip:miniature/olip-a",
     detector: options.Detector = "miniature",
-    labels: options.Labels = None,
+    labels: str | None = None,
     most: options.Positive = 5,
     json_file: Annotated[Path | None, typer.Option("--json")] = None,
     quiet: options.Quiet = False,
@@ -166,19 +144,20 @@ def score(
 @app.command()
 @resumable(_AGAIN)
 def train(
-    rated: SetArgument,
+    rated: Path,
     out: Path,
     encoder: EncoderOption = "miniature",
-    epochs: EpochsOption = 60,
-    batch: BatchOption = 64,
-    rate: RateOption = 1e-4,
-    patience: PatienceOption = 10,
-    widths: WidthsOption = "1024,768,384",
-    heads: HeadsOption = 8,
+    epochs: options.Positive = 60,
+    batch: options.Positive = 64,
+    rate: float = 1e-4,
+    patience: options.Positive = 10,
+    widths: str = "1024,768,384",
+    heads: options.Positive = 8,
     literal: bool = False,
+    full_image: bool = False,
     seed: options.Seed = 0,
     work: WorkOption = None,
-    device: options.Device = "auto",
+    device: str = "auto",
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -199,6 +178,7 @@ def train(
     Args:
         out: Folder of the heads.
         literal: Attention as the paper writes it, which ignores the full image.
+        full_image: The heads see the full image too, not the crop alone.
     """
     from scenewright.evals.studies.olip.evaluation import floors
     from scenewright.evals.studies.olip.training import evaluate_heads, fit, training_report
@@ -215,6 +195,7 @@ def train(
         embedding=prepared.features.full.shape[1],
         heads=heads,
         widths=layers,
+        full_image=full_image or literal,
         residual=not literal,
     )
     with show_progress("epoch", quiet) as show:
@@ -247,19 +228,19 @@ def train(
 @app.command()
 @resumable(_AGAIN)
 def ablate(
-    rated: SetArgument,
+    rated: Path,
     out: Path,
     encoder: EncoderOption = "miniature",
     seeds: options.Positive = 1,
-    epochs: EpochsOption = 60,
-    batch: BatchOption = 64,
-    rate: RateOption = 1e-4,
-    patience: PatienceOption = 10,
-    widths: WidthsOption = "1024,768,384",
-    heads: HeadsOption = 8,
+    epochs: options.Positive = 60,
+    batch: options.Positive = 64,
+    rate: float = 1e-4,
+    patience: options.Positive = 10,
+    widths: str = "1024,768,384",
+    heads: options.Positive = 8,
     seed: options.Seed = 0,
     work: WorkOption = None,
-    device: options.Device = "auto",
+    device: str = "auto",
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -317,7 +298,7 @@ def ablate(
 @app.command()
 @resumable(_AGAIN)
 def evaluate(
-    rated: SetArgument,
+    rated: Path,
     scorers: list[str],
     part: str = "test",
     out: options.OptionalOut = None,
@@ -427,7 +408,7 @@ def _print_evaluation(rows: Sequence[Evaluation]) -> None:
 
 
 @app.command()
-def analyse(rated: SetArgument, seed: options.Seed = 0, as_json: options.Json = False) -> None:
+def analyse(rated: Path, seed: options.Seed = 0, as_json: options.Json = False) -> None:
     """Analyse a set of rated objects: image realism by objects, discrepancy, agreement.
 
     Table 2 (rank correlation of object and image realism), Figure 8 (how many of the largest

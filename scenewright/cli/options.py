@@ -1,4 +1,36 @@
-"""Options that several commands share, and the values that they stand for."""
+"""Options that several commands share, and the values that they stand for.
+
+Args:
+    as_json: Print JSON on standard output, nothing else.
+    quiet: Show no progress.
+    yes: Do not ask, whatever it costs.
+    dry_run: Show what would be fetched, and stop.
+    retry: Try again what failed or was left unscored.
+    limit_usd: Ask before work that costs more than this many dollars.
+    max_usd: Begin no round after this many dollars; by default limit_usd of the profile or of
+        scenewright.toml, else 5.
+    profile: Models to use (`scenewright doctor` lists the profiles).
+    seed: Random seed: the same one, the same result.
+    resamples: Bootstrap resamples.
+    host: Address to listen on; 0.0.0.0 for other machines too.
+    index: Which scene of a file that holds several, from 0.
+    judges (JUDGE[,JUDGE…]): Judges as kind:model (`scenewright judges list`), in place of the
+        profile's; can be given several times.
+    detector (NAME): Detector of objects: miniature, json:FILE, or
+        transformers:FOLDER_OR_OWNER/NAME.
+    labels (A,B,…): Classes that the detector looks for; open-vocabulary detectors need them.
+    device: Device: auto, cpu, cuda, cuda:1, ….
+    engine: local, or ray for workers of a cluster (docs/scaling.md).
+    workers: Workers of --engine ray; by default one a GPU, else one a CPU.
+    address: Ray cluster, as HOST:PORT or auto; empty: this machine.
+    include_doubtful: Draw and score items whose prompt could be read in another way, which are
+        unscored otherwise.
+    on_model_change: If a judge is served by another version than before: stop with an error (what
+        is judged is kept), split the tables by version, or accept the mixture and note it. Default:
+        what CONFIG says, else stop.
+    sentinels: Sentinel questions for each question to a judge behind an API, to notice a model
+        exchanged under its old name; 0 asks none. Default: what CONFIG says, else 0.05.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +41,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scenewright.cli.console import fail, split_list
-from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
     from scenewright.config.profiles import Profile
@@ -17,135 +48,40 @@ if TYPE_CHECKING:
 
 Out = Annotated[Path, typer.Option("--out", "-o")]
 OptionalOut = Annotated[Path | None, typer.Option("--out", "-o")]
+EvalOut = Annotated[
+    Path | None, typer.Option("--out", "-o", help="The folder; by default evals/NAME.")
+]
+EvalFolder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="Folder that `scenewright eval run` wrote.")
+]
 Positive = Annotated[int, typer.Option(min=1)]
 OptionalPositive = Annotated[int | None, typer.Option(min=1)]
 Share = Annotated[float, typer.Option(min=0.0, max=1.0)]
 OptionalShare = Annotated[float | None, typer.Option(min=0.0, max=1.0)]
 OptionalAmount = Annotated[float | None, typer.Option(min=0.0)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, whatever it costs.")]
+Json = Annotated[bool, typer.Option("--json")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q")]
+Yes = Annotated[bool, typer.Option("--yes", "-y")]
 NoQuestion = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it starts.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be fetched, and stop.")]
+DryRun = Annotated[bool, typer.Option("--dry-run")]
 Plan = Annotated[bool, typer.Option("--plan", help="Show what it will take, and stop.")]
-Retry = Annotated[bool, typer.Option("--retry", help="Try again what failed or was left unscored.")]
-LimitUsd = Annotated[
-    float, typer.Option(min=0.0, help="Ask before work that costs more than this many dollars.")
-]
-MaxUsd = Annotated[
-    float | None,
-    typer.Option(
-        "--max-usd",
-        min=0.000001,
-        help="Begin no round after this many dollars; by default limit_usd of the profile or of "
-        "scenewright.toml, else 5.",
-    ),
-]
-ProfileName = Annotated[
-    str | None,
-    typer.Option(
-        "--profile", "-p", help="Models to use (`scenewright doctor` lists the profiles)."
-    ),
-]
-Seed = Annotated[
-    int, typer.Option("--seed", "-s", min=0, help="Random seed: the same one, the same result.")
-]
+Retry = Annotated[bool, typer.Option("--retry")]
+LimitUsd = Annotated[float, typer.Option(min=0.0)]
+MaxUsd = Annotated[float | None, typer.Option("--max-usd", min=0.000001)]
+ProfileName = Annotated[str | None, typer.Option("--profile", "-p")]
+Seed = Annotated[int, typer.Option("--seed", "-s", min=0)]
 Rounds = Annotated[
     int, typer.Option("--rounds", "-r", min=1, max=100, help="Most rounds of drawing and judging.")
 ]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Only the first N items.")]
-Resamples = Annotated[int, typer.Option(min=100, max=1_000_000, help="Bootstrap resamples.")]
-Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for other machines too.")]
+Resamples = Annotated[int, typer.Option(min=100, max=1_000_000)]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
-EvalFolder = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="Folder that `scenewright eval run` wrote.")
-]
-EvalOut = Annotated[
-    Path | None, typer.Option("--out", "-o", help="The folder; by default evals/NAME.")
-]
 Pictures = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="PICTURE...", help="Picture files, or folders of them.", show_default=False
-    ),
+    list[Path], typer.Argument(metavar="PICTURE...", help="Picture files, or folders of them.")
 ]
-Index = Annotated[
-    int | None, typer.Option(help="Which scene of a file that holds several, from 0.")
-]
-ReaderOption = Annotated[
-    str | None,
-    typer.Option(
-        "--with",
-        metavar="READER",
-        help="Parser of a sentence: llm (the profile's chat; default where it has one) or rules "
-        "(offline, English).",
-    ),
-]
-Judges = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--judges",
-        "-j",
-        metavar="JUDGE[,JUDGE…]",
-        help="Judges as kind:model (`scenewright judges list`), in place of the profile's; can be "
-        "given several times.",
-    ),
-]
-Detector = Annotated[
-    str | None,
-    typer.Option(
-        "--detector",
-        "-d",
-        metavar="NAME",
-        help="Detector of objects: miniature, json:FILE, or transformers:FOLDER_OR_OWNER/NAME.",
-    ),
-]
-Labels = Annotated[
-    str | None,
-    typer.Option(
-        metavar="A,B,…",
-        help="Classes that the detector looks for; open-vocabulary detectors need them.",
-    ),
-]
-Device = Annotated[str, typer.Option(help="Device: auto, cpu, cuda, cuda:1, ….")]
-Engine = Annotated[
-    str, typer.Option(help="local, or ray for workers of a cluster (docs/scaling.md).")
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(min=1, help="Workers of --engine ray; by default one a GPU, else one a CPU."),
-]
-Address = Annotated[
-    str,
-    typer.Option(
-        help="Ray cluster, as HOST:PORT or auto; empty: this machine.", show_default=False
-    ),
-]
-ModelChange = Annotated[
-    OnModelChange | None,
-    typer.Option(
-        help="If a judge is served by another version than before: stop with an error (what is "
-        "judged is kept), split the tables by version, or accept the mixture and note it. "
-        "Default: what CONFIG says, else stop."
-    ),
-]
-IncludeDoubtful = Annotated[
-    bool,
-    typer.Option(
-        "--include-doubtful",
-        help="Draw and score items whose prompt could be read in another way, which are unscored "
-        "otherwise.",
-    ),
-]
-Sentinels = Annotated[
-    float | None,
-    typer.Option(
-        min=0.0,
-        max=1.0,
-        help="Sentinel questions for each question to a judge behind an API, to notice a model "
-        "exchanged under its old name; 0 asks none. Default: what CONFIG says, else 0.05.",
-    ),
-]
+Judges = Annotated[list[str] | None, typer.Option("--judges", "-j")]
+Detector = Annotated[str | None, typer.Option("--detector", "-d")]
+Address = Annotated[str, typer.Option(show_default=False)]
 
 
 def without_none(**options: Any) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def parse(
     out: options.OptionalOut = None,
     facts: bool = False,
     protocol: str | None = None,
-    index: options.Index = None,
+    index: int | None = None,
     as_json: options.Json = False,
 ) -> None:
     """Read a SCENE in any format, a caption or an image; show the scene graph, or convert it.

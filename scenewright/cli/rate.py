@@ -1,4 +1,12 @@
-"""``scenewright rate``: studies in which people rate pictures, and reports on their ratings."""
+"""``scenewright rate``: studies in which people rate pictures, and reports on their ratings.
+
+Args:
+    folder (RATINGS): Folder of `scenewright rate make`.
+    arms (ARM[,ARM…]): Arms, as backend/condition/seed or a part that only one has; default all.
+    question: Your own question to raters.
+    name: Title that raters see; it should not reveal the arms.
+    side: Scale all pictures to this longest side, so that sizes reveal nothing.
+"""
 
 from __future__ import annotations
 
@@ -37,26 +45,7 @@ if TYPE_CHECKING:
 app = App(
     help="Let people rate pictures: pages, tables, agreement, and labels to calibrate judges with."
 )
-FolderArgument = Annotated[
-    Path, typer.Argument(metavar="RATINGS", help="Folder of `scenewright rate make`.")
-]
-ArmsOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ARM[,ARM…]",
-        help="Arms, as backend/condition/seed or a part that only one has; default all.",
-    ),
-]
-QuestionOption = Annotated[
-    str, typer.Option(help="Your own question to raters.", show_default=False)
-]
-TitleOption = Annotated[
-    str, typer.Option(help="Title that raters see; it should not reveal the arms.")
-]
-SideOption = Annotated[
-    int | None,
-    typer.Option(help="Scale all pictures to this longest side, so that sizes reveal nothing."),
-]
+QuestionOption = Annotated[str, typer.Option(show_default=False)]
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Folder of the study.")]
 _AGAIN = "Nothing is lost: start it again."
 
@@ -66,14 +55,14 @@ _AGAIN = "Nothing is lost: start it again."
 def make(
     source: Path,
     kind: Annotated[str, typer.Option("--kind", "-k")] = "choice",
-    arms: ArmsOption = None,
+    arms: str | None = None,
     n: Annotated[int | None, typer.Option("--n", "-n", min=1)] = None,
     seed: options.Seed = 0,
     repeats: options.Share = 0.05,
     question: QuestionOption = "",
     scale: str = "not at all,completely",
-    name: TitleOption = "Rating pictures",
-    side: SideOption = None,
+    name: str = "Rating pictures",
+    side: int | None = None,
     out: OutOption = Path("ratings"),
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -141,9 +130,9 @@ def make(
 def objects(
     source: Path,
     detector: options.Detector = None,
-    labels: options.Labels = None,
+    labels: str | None = None,
     images: Path | None = None,
-    arms: ArmsOption = None,
+    arms: str | None = None,
     n: Annotated[int | None, typer.Option("--n", "-n", min=1)] = None,
     raters: Annotated[int, typer.Option(min=1, max=20)] = 2,
     apart: Annotated[int, typer.Option(min=1, max=5)] = 3,
@@ -152,8 +141,8 @@ def objects(
     least_score: options.Share = 0.5,
     seed: options.Seed = 0,
     question: QuestionOption = "",
-    name: TitleOption = "Rating objects",
-    side: SideOption = None,
+    name: str = "Rating objects",
+    side: int | None = None,
     out: OutOption = Path("ratings"),
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -268,8 +257,8 @@ def print_study(label: str, study: RatingStudy, out: Path) -> None:
 @app.command()
 @resumable("All ratings are kept.")
 def serve(
-    folder: FolderArgument = Path("ratings"),
-    host: options.Host = "127.0.0.1",
+    folder: Annotated[Path, typer.Argument()] = Path("ratings"),
+    host: str = "127.0.0.1",
     port: options.Port = 8650,
     token: Annotated[str | None, typer.Option(envvar="SCENEWRIGHT_RATE_TOKEN")] = None,
 ) -> None:
@@ -304,7 +293,7 @@ def serve(
 
 @app.command()
 def labels(
-    folder: FolderArgument = Path("ratings"),
+    folder: Annotated[Path, typer.Argument()] = Path("ratings"),
     out: options.Out = Path("labels.csv"),
     fewest: options.Positive = 1,
     as_json: options.Json = False,
@@ -544,7 +533,7 @@ def kind_named(text: str) -> Kind:
 
 @app.command()
 def export(
-    folder: FolderArgument = Path("ratings"),
+    folder: Annotated[Path, typer.Argument()] = Path("ratings"),
     place: Annotated[Path | None, typer.Argument()] = None,
     out: options.OptionalOut = None,
     fewest: options.OptionalPositive = None,

@@ -1,4 +1,9 @@
-"""``scenewright real-bench``: score and filter pictures by attributes, relations, style."""
+"""``scenewright real-bench``: score and filter pictures by attributes, relations, style.
+
+Args:
+    wording: Wording of the questions: published (REAL's), or plain (for judges with a small
+        vocabulary); default: what the judges know.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +50,6 @@ app = App(
 app.add_typer(schema, name="schema")
 app.add_typer(style, name="style")
 Wording = Literal["published", "plain"]
-WordingOption = Annotated[
-    Wording | None,
-    typer.Option(
-        help="Wording of the questions: published (REAL's), or plain (for judges with a small "
-        "vocabulary); default: what the judges know."
-    ),
-]
 _SHOWN = 40
 
 
@@ -63,7 +61,7 @@ def score(
     label: Annotated[str | None, typer.Option("--class", "-c")] = None,
     profile: options.ProfileName = None,
     judges: options.Judges = None,
-    wording: WordingOption = None,
+    wording: Wording | None = None,
     asking: Literal["waves", "together"] | None = None,
     weighting: Literal["probability", "hard"] = "probability",
     style: Path | None = None,
@@ -369,7 +367,7 @@ def filter_pictures(
     schema: Annotated[Path | None, typer.Option("--schema", "-s")] = None,
     profile: options.ProfileName = None,
     judges: options.Judges = None,
-    wording: WordingOption = None,
+    wording: Wording | None = None,
     limit_usd: options.LimitUsd = 5.0,
     yes: options.Yes = False,
     pictures: Literal["link", "copy", "none"] = "link",

@@ -1,4 +1,9 @@
-"""``scenewright real-bench schema``: make and check the schemas of classes."""
+"""``scenewright real-bench schema``: make and check the schemas of classes.
+
+Args:
+    out (FILE.json): File of the schemas.
+    existence (QUESTION): First question, whose no makes the score 0; "" asks none.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +35,6 @@ if TYPE_CHECKING:
 
 app = App(help="Make and check schemas: the parts of each class and their appearance.")
 
-OutOption = Annotated[
-    Path, typer.Option("--out", "-o", metavar="FILE.json", help="File of the schemas.")
-]
-ExistenceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--existence",
-        metavar="QUESTION",
-        help='First question, whose no makes the score 0; "" asks none.',
-    ),
-]
 _ENDINGS = (".txt", ".md")
 
 
@@ -49,8 +43,8 @@ _ENDINGS = (".txt", ".md")
 def make(
     texts: list[Path],
     chat: Annotated[str, typer.Option()],
-    out: OutOption,
-    existence: ExistenceOption = None,
+    out: options.Out,
+    existence: str | None = None,
     retry: options.Retry = False,
     limit_usd: options.LimitUsd = 5.0,
     yes: options.Yes = False,
@@ -114,10 +108,10 @@ def make(
 @app.command()
 def cub(
     folder: Path,
-    out: OutOption,
+    out: options.Out,
     share: float = 0.5,
     certainty: Annotated[int, typer.Option(min=1, max=4)] = 3,
-    existence: ExistenceOption = None,
+    existence: str | None = None,
     quiet: options.Quiet = False,
 ) -> Exit:
     """Make schemas from annotations in the format of CUB-200-2011.

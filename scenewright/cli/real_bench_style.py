@@ -1,4 +1,9 @@
-"""``scenewright real-bench style``: train and use a CLIP that tells photos from illustrations."""
+"""``scenewright real-bench style``: train and use a CLIP that tells photos from illustrations.
+
+Args:
+    model (FOLDER_OR_OWNER/NAME): A CLIP: a folder, or a fetched repository. miniature: a small
+        untrained one, for the painted world.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +22,14 @@ from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from scenewright.evals.studies.real.style import StyleScore
-    from scenewright.evals.studies.real.style_training import (
-        StyleProgress,
-    )
+    from scenewright.evals.studies.real.style_training import StyleProgress
 
 app = App(
     help="Style realism: train a CLIP on photos and illustrations, and score pictures with it."
 )
 
 MINIATURE = "miniature"
-ModelOption = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="FOLDER_OR_OWNER/NAME",
-        help="A CLIP: a folder, or a fetched repository. miniature: a small untrained one, for the "
-        "painted world.",
-    ),
-]
+ModelOption = Annotated[str, typer.Option("--model", "-m")]
 
 
 @app.command()
@@ -52,7 +46,7 @@ def train(
     held_out: float = 0.2,
     seed: options.Seed = 0,
     save_seconds: Annotated[float, typer.Option(min=1.0)] = 120.0,
-    device: options.Device = "auto",
+    device: str = "auto",
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -134,7 +128,7 @@ def score(
     out: options.OptionalOut = None,
     store: Path | None = None,
     batch: options.Positive = 32,
-    device: options.Device = "auto",
+    device: str = "auto",
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> Exit:

@@ -1,4 +1,10 @@
-"""``scenewright refine``, ``score`` and ``strategies``: a scene drawn, or an image checked."""
+"""``scenewright refine``, ``score`` and ``strategies``: a scene drawn, or an image checked.
+
+Args:
+    scene: A sentence ('a red ball on a table, and a dog left of it'), triplets ('red ball on table;
+        dog left of table'), a file of any format (`scenewright parse --help`), or - for standard
+        input.
+"""
 
 from __future__ import annotations
 
@@ -43,17 +49,6 @@ if TYPE_CHECKING:
     from scenewright.runs.preview import RunPreview
     from scenewright.runs.reading import ReadScene, Sentence
     from scenewright.runs.record import RunRecord
-
-SceneArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="SCENE",
-        help="A sentence ('a red ball on a table, and a dog left of it'), triplets ('red ball on "
-        "table; dog left of table'), a file of any format (`scenewright parse --help`), or - for "
-        "standard input.",
-        show_default=False,
-    ),
-]
 
 
 def graph_or_sentence(
@@ -151,53 +146,17 @@ def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
 @takes_run_options()
 def refine(
     context: typer.Context,
-    scene: SceneArgument,
+    scene: str,
     profile: options.ProfileName = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            help="What draws: a profile's name, or a backend as openai:MODEL or "
-            "diffusers:FOLDER_OR_OWNER/NAME with the judges of its kind.",
-        ),
-    ] = None,
-    start: Annotated[
-        Path | None, typer.Option(help="Picture to begin with instead of drawing one.")
-    ] = None,
-    mask: Annotated[
-        Path | None,
-        typer.Option(help="Mask of the size of --start: white where the picture may change."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The run folder; by default one below runs/.")
-    ] = None,
-    index: options.Index = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin a new run instead of continuing this one.")
-    ] = False,
-    on_model_change: Annotated[
-        OnModelChange,
-        typer.Option(
-            help="If a judge or the director is served by another version than before: accept it "
-            "with a note, or stop with an error (what is done is kept)."
-        ),
-    ] = "accept",
-    show_plan: Annotated[
-        bool,
-        typer.Option(
-            "--plan",
-            help="Show the prompt, its tokens, the questions and the models; draw nothing.",
-        ),
-    ] = False,
-    ask: Annotated[
-        bool,
-        typer.Option(
-            "--ask",
-            help="Ask what is meant where the sentence can be read in several ways; needs a "
-            "terminal.",
-        ),
-    ] = False,
+    model: Annotated[str | None, typer.Option("--model", "-m")] = None,
+    start: Path | None = None,
+    mask: Path | None = None,
+    out: options.OptionalOut = None,
+    index: int | None = None,
+    fresh: bool = False,
+    on_model_change: OnModelChange = "accept",
+    show_plan: Annotated[bool, typer.Option("--plan")] = False,
+    ask: bool = False,
     yes: options.Yes = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -205,6 +164,18 @@ def refine(
     """Draw SCENE, verify every fact, repair what is missing, and write a page of all rounds.
 
     The same command continues an interrupted run, or shows the finished one.
+
+    Args:
+        model: What draws: a profile's name, or a backend as openai:MODEL or
+            diffusers:FOLDER_OR_OWNER/NAME with the judges of its kind.
+        start: Picture to begin with instead of drawing one.
+        mask: Mask of the size of --start: white where the picture may change.
+        out: The run folder; by default one below runs/.
+        fresh: Begin a new run instead of continuing this one.
+        on_model_change: If a judge or the director is served by another version than before: accept
+            it with a note, or stop with an error (what is done is kept).
+        show_plan: Show the prompt, its tokens, the questions and the models; draw nothing.
+        ask: Ask what is meant where the sentence can be read in several ways; needs a terminal.
     """
     from scenewright.config.settings import profile_drawing
 
@@ -374,15 +345,17 @@ def run_json(view: RunRecord, page: Path | None, code: Exit) -> dict[str, Any]:
 @takes_run_options("judges", "report_judges", "self_report", "realism", "protocol", "reader")
 def score(
     context: typer.Context,
-    image: Annotated[
-        Path, typer.Argument(metavar="IMAGE", help="An image file.", show_default=False)
-    ],
-    scene: SceneArgument,
+    image: Path,
+    scene: str,
     profile: options.ProfileName = None,
-    index: options.Index = None,
+    index: int | None = None,
     as_json: options.Json = False,
 ) -> Exit:
-    """Ask the judges about every fact of SCENE in IMAGE."""
+    """Ask the judges about every fact of SCENE in IMAGE.
+
+    Args:
+        image: An image file.
+    """
     from scenewright.cli.run_display import card_lines, legend, score_table, unscored_lines
     from scenewright.core.images import load_image
     from scenewright.runs.scoring import score as ask

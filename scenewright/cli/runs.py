@@ -1,4 +1,8 @@
-"""``scenewright edit``, ``open`` and ``show``: existing runs."""
+"""``scenewright edit``, ``open`` and ``show``: existing runs.
+
+Args:
+    run_dir: A run folder.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +24,9 @@ if TYPE_CHECKING:
     from scenewright.graphs.events import Corrected
 
 
-RunArgument = Annotated[
-    Path, typer.Argument(metavar="RUN_DIR", help="A run folder.", show_default=False)
-]
-
-
 @resumable("The same command continues the run.")
 def edit(
-    run_dir: RunArgument,
+    run_dir: Path,
     scene: str | None = None,
     missing: str | None = None,
     present: list[str] | None = None,
@@ -159,7 +158,7 @@ def newest_run(runs: Path) -> Path | None:
     return max(found)[1] if found else None
 
 
-def show(run_dir: RunArgument, as_json: options.Json = False) -> None:
+def show(run_dir: Path, as_json: options.Json = False) -> None:
     """Show the facts by round and the result of a run, and each fact's id for `edit`."""
     from scenewright.runs.folder import PAGE_FILE
     from scenewright.runs.record import read_run

@@ -1,4 +1,12 @@
-"""``scenewright serve``, ``worker`` and ``mcp``: the service, its workers, and its tools."""
+"""``scenewright serve``, ``worker`` and ``mcp``: the service, its workers, and its tools.
+
+Args:
+    data: Folder of the runs and the database.
+    database: postgresql://USER:PASSWORD@HOST/NAME; by default SQLite in the data folder.
+    profiles: Only these profiles, the first is the default; can be given several times.
+    running: Most runs executed at once.
+    log_format: Format of the log: text for people, json for machines.
+"""
 
 from __future__ import annotations
 
@@ -31,27 +39,8 @@ if TYPE_CHECKING:
     from scenewright.config.settings import Settings
     from scenewright.service.core.settings import ServiceSettings
 
-DataOption = Annotated[
-    Path | None, typer.Option(help="Folder of the runs and the database.", file_okay=False)
-]
-ProfilesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--profile",
-        "-p",
-        help="Only these profiles, the first is the default; can be given several times.",
-    ),
-]
-RunningOption = Annotated[int | None, typer.Option(min=1, help="Most runs executed at once.")]
-LogFormatOption = Annotated[
-    str | None, typer.Option(help="Format of the log: text for people, json for machines.")
-]
-DatabaseOption = Annotated[
-    str | None,
-    typer.Option(
-        help="postgresql://USER:PASSWORD@HOST/NAME; by default SQLite in the data folder."
-    ),
-]
+DataOption = Annotated[Path | None, typer.Option(file_okay=False)]
+ProfilesOption = Annotated[list[str] | None, typer.Option("--profile", "-p")]
 
 
 def check_profiles(settings: ServiceSettings, base: Settings) -> None:
@@ -77,14 +66,14 @@ def serve(
     host: str | None = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535)] = None,
     data: DataOption = None,
-    database: DatabaseOption = None,
-    running: RunningOption = None,
+    database: str | None = None,
+    running: options.OptionalPositive = None,
     work: bool | None = None,
     queue: options.OptionalPositive = None,
     profiles: ProfilesOption = None,
     keys: bool | None = None,
     trusted_hosts: Annotated[list[str] | None, typer.Option("--trusted-host")] = None,
-    log_format: LogFormatOption = None,
+    log_format: str | None = None,
 ) -> None:
     """Serve the API, the web pages and the routes of other tools until Ctrl-C.
 
@@ -165,10 +154,10 @@ async def serve_until_signal(settings: ServiceSettings) -> None:
 def worker(
     context: typer.Context,
     data: DataOption = None,
-    database: DatabaseOption = None,
-    running: RunningOption = None,
+    database: str | None = None,
+    running: options.OptionalPositive = None,
     health_port: Annotated[int | None, typer.Option(min=0, max=65535)] = None,
-    log_format: LogFormatOption = None,
+    log_format: str | None = None,
 ) -> None:
     """Run a background worker, which executes the runs of a service until Ctrl-C.
 
@@ -233,7 +222,7 @@ async def work_until_signal(settings: ServiceSettings) -> None:
 
 
 def mcp(
-    data: DataOption = None, database: DatabaseOption = None, profiles: ProfilesOption = None
+    data: DataOption = None, database: str | None = None, profiles: ProfilesOption = None
 ) -> None:
     """Serve MCP on standard input and output, for an agent's client that starts it.
 

@@ -94,7 +94,7 @@ def run(
     no_sets: Annotated[bool, typer.Option("--no-sets")] = False,
     retry: options.Retry = False,
     on_model_change: OnModelChange = "stop",
-    sentinels: options.Sentinels = None,
+    sentinels: options.OptionalShare = None,
     only: Annotated[list[str] | None, typer.Option("--part")] = None,
     path: Path | None = None,
 ) -> Exit:

@@ -87,8 +87,14 @@ OutputTokens = dict[Role, Annotated[int, Field(ge=1)]]
 LOCAL_BACKEND = "diffusers"
 LOCAL_JUDGE = "local"
 """The kind of judges that are models on this machine."""
-JUDGE_KINDS = (LOCAL_JUDGE, "replay", "olip")
-"""Kinds of judges without an account; other kinds are names of accounts."""
+JUDGE_KINDS: Mapping[str, str] = {
+    LOCAL_JUDGE: "scenewright.runs.model_factory.local_models:shared_local_judge",
+    "replay": "scenewright.agents.judges.replay:replay_judge",
+    "olip": "scenewright.runs.model_factory.local_models:realism_judge_of",
+}
+"""Kinds of judges without an account → factory as ``module:function``, which takes the judge
+(``kind:model``), the settings and the detector of its profile. Other kinds are names of accounts.
+"""
 REALISM_KINDS = ("olip",)
 """Kinds of judges that judge only realism, and need a detector."""
 REALISM_FIELDS = frozenset({"realism_judges", "realism_report_judges", "detector"})

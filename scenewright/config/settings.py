@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +124,7 @@ class Settings(BaseSettings):
         return value
 
     def account(
-        self, name: str, kinds: Sequence[str] = JUDGE_KINDS, of: str = "judge"
+        self, name: str, kinds: Collection[str] = JUDGE_KINDS, of: str = "judge"
     ) -> AccountSpec:
         """Return the account of that name, yours before the built-in.
 

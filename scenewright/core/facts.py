@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self, get_args
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.scene import SceneGraph
@@ -127,10 +127,6 @@ class Counting(FrozenModel):
 class Fact(FrozenModel):
     """One statement of the scene, with the question that checks it."""
 
-    model_config = ConfigDict(
-        serialize_by_alias=True, validate_by_name=True, validate_by_alias=True
-    )
-
     id: str
     """Id, stable within a scene: ``o:dog.1``, ``a:dog.1:color``, ``r:dog.1|left of|ball.1``,
     ``real:dog.1:shape`` (realism). Separators inside a part are escaped with a backslash.
@@ -163,13 +159,16 @@ class Fact(FrozenModel):
     """Possible answers, in the order offered."""
     expected: str = "yes"
     """The option that says the fact holds."""
-    label_question: str = Field(
-        default="", alias="by_label", exclude_if=lambda question: not question
-    )
-    """Of a relation between objects that the question describes by attributes: the question by
-    class label, for a judge that sees no relationship between what the first one describes."""
     counting: Counting | None = Field(default=None, exclude_if=lambda counting: counting is None)
     """Of one of several facts about how many there are of something: the question for all."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_removed(cls, data: Any) -> Any:
+        # Of runs of before 1.1: a second question, by class label.
+        if isinstance(data, Mapping) and "by_label" in data:
+            return {name: value for name, value in data.items() if name != "by_label"}
+        return data
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -189,13 +188,6 @@ class Fact(FrozenModel):
     def of_graph(self) -> bool:
         """Whether a scene graph states it: an object, an attribute or a relation."""
         return self.kind in FACT_KINDS
-
-    @property
-    def with_label_question(self) -> Fact | None:
-        """The fact with its question by class label; None if it has none."""
-        if not self.label_question:
-            return None
-        return self.model_copy(update={"question": self.label_question, "label_question": ""})
 
     @property
     def counted(self) -> Fact | None:

@@ -13,10 +13,8 @@ the busiest instance first; which one is absent is decided once all is answered
 (:func:`scenewright.core.facts.assign_verdicts`), so what is asked of an instance depends on the
 class being there and not on the instance's own fact.
 
-Two rules of ``grounded`` keep one error from becoming several. A judge that sees no relationship
-between objects that a question describes by attributes is asked once more by class label
-(:attr:`Fact.label_question`): a wrong colour is an attribute's fact. An object of which the panel
-is unsure is asked on about, and is there if what is found shows it
+A rule of ``grounded`` keeps one error from becoming several: an object of which the panel is unsure
+is asked on about, and is there if what is found shows it
 (:func:`scenewright.core.facts.resolve_verdicts`).
 """
 
@@ -222,12 +220,6 @@ class _Scene:
     def is_proper(self, item: SceneObject) -> bool:
         """Return whether a label is a proper name."""
         return self._names.is_proper(item.name)
-
-    def is_described_by_attributes(self, item: SceneObject) -> bool:
-        """Return whether :attr:`referring_phrase` names attributes of ``item``."""
-        keys = self.keys(item)
-        shown = self.classes[item.name].keys_of_one(item) if keys is None else keys
-        return noun_phrase(item, shown) != item.name
 
     def counting(self, item: SceneObject, key: str | None = None) -> Counting | None:
         """Return how the facts of a class, or of those with a value of ``key``, are counted.
@@ -495,10 +487,7 @@ def _relation_fact(
         first, second = scene.referring_phrase(source), scene.referring_phrase(target)
         shuffle_key = (seed, relation.source, relation.target)
     parents: tuple[str, ...] = ()
-    label_question = ""
     if protocol != "scene-bench":
-        if any(scene.is_described_by_attributes(item) for item in (source, target)):
-            label_question = _relation_question(f"the {source.name}", f"the {target.name}")
         # Both ends of one class need two of it.
         counts = (1, 2) if source.name == target.name else (1, 1)
         ends = zip((source, target), counts, strict=True)
@@ -513,7 +502,6 @@ def _relation_fact(
         parents=parents,
         statement=relation_statement(source, relation.predicate, target),
         question=_relation_question(first, second),
-        label_question=label_question,
         options=relation_options(
             relation.predicate,
             shuffle_key,

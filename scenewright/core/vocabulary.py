@@ -25,6 +25,8 @@ another (XTC-Bench, Sec. 6.1.1)."""
 PREDICATE_KINDS: tuple[PredicateKind, ...] = get_args(PredicateKind)
 
 _REMEMBERED = 2**14
+_INVERSE = "~"
+"""Mark of a predicate that is meant from its target to its source."""
 _DROPPED = frozenset({"is", "are", "was", "were", "be", "being", "been", "am"})
 _DETERMINERS = frozenset({"a", "an", "the", "his", "her", "its", "their"})
 _PAIRS = (("left", "right"), ("top", "bottom"), ("above", "below"), ("front", "back"))
@@ -151,6 +153,8 @@ def canonical(predicate: str) -> str:
     >>> [canonical(p) for p in ("wears", "is dressed in", "To the left of", "in", "kneel beside")]
     ['wearing', 'wearing', 'left of', 'inside', 'kneeling beside']
     """
+    if predicate.startswith(_INVERSE):
+        return _INVERSE + canonical(predicate[1:])
     plain = _plain(predicate)
     words = without_be(plain) or [plain]
     bare = [word for word in words if word not in _DETERMINERS] or words
@@ -173,21 +177,33 @@ def _parts(name: str) -> tuple[str, str]:
 
 
 @lru_cache(_REMEMBERED)
+def _following(name: str) -> frozenset[str]:
+    """Return all that follows from a canonical predicate, without itself.
+
+    What follows from a predicate follows from its inverse the other way round. Names are those of
+    :func:`inverse`.
+    """
+    found = {name}
+    waiting = [name]
+    while waiting:
+        here = waiting.pop()
+        other = inverse(here)
+        known = {*_direct(here), *(inverse(one) for one in _direct(other))}
+        known |= {inverse(one) for one in (converse(here),) if one is not None}
+        known |= {one for one in (converse(other),) if one is not None}
+        waiting += known - found
+        found |= known
+    return frozenset(found - {name})
+
+
+@lru_cache(_REMEMBERED)
 def entailed(predicate: str) -> frozenset[str]:
     """Return the canonical predicates that follow from ``predicate``, without itself.
 
     >>> sorted(entailed("riding"))
     ['above', 'near', 'on', 'touching']
     """
-    name = canonical(predicate)
-    found: set[str] = set()
-    waiting = [name]
-    while waiting:
-        here = waiting.pop()
-        for other in {*_direct(here)} - found - {name}:
-            found.add(other)
-            waiting.append(other)
-    return frozenset(found)
+    return frozenset(one for one in _following(canonical(predicate)) if one[0] != _INVERSE)
 
 
 def kind_of(predicate: str) -> PredicateKind | None:
@@ -225,7 +241,24 @@ def entails(first: str, second: str) -> bool:
     >>> entails("sitting on", "on"), entails("on", "sitting on")
     (True, False)
     """
-    return synonymous(first, second) or canonical(second) in entailed(first)
+    return synonymous(first, second) or canonical(second) in _following(canonical(first))
+
+
+@lru_cache(_REMEMBERED)
+def inverse(predicate: str) -> str:
+    """Return the predicate that says the same from target to source.
+
+    Every predicate has one, and the inverse of the inverse is the canonical predicate. Where no
+    word says as much it is marked with ``~``: :func:`converse` gives a word that may say less.
+
+    >>> inverse("on the left of"), inverse("near"), inverse("on"), inverse("~on")
+    ('right of', 'near', '~on', 'on')
+    """
+    name = canonical(predicate)
+    if name.startswith(_INVERSE):
+        return name[1:]
+    other = converse(name)
+    return other if other is not None and converse(other) == name else _INVERSE + name
 
 
 @lru_cache(_REMEMBERED)
@@ -238,20 +271,33 @@ def converse(predicate: str) -> str | None:
     ('right of', 'next to', 'holding', None)
     """
     name = canonical(predicate)
+    if name.startswith(_INVERSE):
+        return name[1:]
     entry = _KNOWN.get(name)
     if entry is not None and entry.converse is not None:
         return entry.converse
     verb, rest = _parts(name)
-    if verb and rest == "by" and name.split()[0] == participle(verb):
+    if verb and _is_passive(name, verb, rest):
         return canonical(ing_form(verb))
     if verb and not rest and name == ing_form(verb):
         return f"{participle(verb)} by"
     # Of a posture relative to a thing only the place has a converse.
-    for other in sorted(entailed(name)):
+    for other in sorted(_direct_closure(name)):
         known = _KNOWN[other]
         if known.converse is not None and other in ("left of", "right of", "behind", "in front of"):
             return known.converse
     return None
+
+
+def _direct_closure(name: str) -> set[str]:
+    """Return all that the data says to follow from a canonical predicate."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        new = {*_direct(waiting.pop())} - found - {name}
+        found |= new
+        waiting += new
+    return found
 
 
 def converse_in_text(wording: str) -> str | None:
@@ -333,14 +379,24 @@ def excludes(first: str, second: str) -> bool:
     >>> excludes("on", "behind")
     False
     """
-    one = {canonical(first), *entailed(first)}
-    other = {canonical(second), *entailed(second)}
-    return any(_clash(a, b) or _clash(b, a) for a in one for b in other)
+    one = {canonical(first), *_following(canonical(first))}
+    other = {canonical(second), *_following(canonical(second))}
+    return any(
+        _clash(a, b)
+        or _clash(b, a)
+        or _clash(inverse(a), inverse(b))
+        or _clash(inverse(b), inverse(a))
+        for a in one
+        for b in other
+    )
 
 
 def _clash(first: str, second: str) -> bool:
-    entry = _KNOWN.get(first)
-    return entry is not None and (second == entry.opposite or second in entry.excludes)
+    """Return whether the data says of either that it excludes the other."""
+    return any(
+        entry is not None and (other == entry.opposite or other in entry.excludes)
+        for entry, other in ((_KNOWN.get(first), second), (_KNOWN.get(second), first))
+    )
 
 
 @lru_cache(_REMEMBERED)
@@ -419,8 +475,14 @@ def _direct(name: str) -> Iterable[str]:
     if entry is not None:
         return sorted(entry.entails)
     verb, rest = _parts(name)
-    place = canonical(rest) if verb and rest else ""
+    # Of a passive "by" names who does it.
+    place = "" if not verb or _is_passive(name, verb, rest) else canonical(rest)
     return (place,) if place in PLACES else ()
+
+
+def _is_passive(name: str, verb: str, rest: str) -> bool:
+    """Return whether a canonical predicate is the passive of a verb: ``held by``."""
+    return rest == "by" and name.split()[0] == participle(verb)
 
 
 def _verb_of(wording: str) -> str:

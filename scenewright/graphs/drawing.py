@@ -340,7 +340,6 @@ def request_of(
         guidance=options.guidance,
         references=redrawn.references,
         start=redrawn.start,
-        emphasis=redrawn.emphasis,
         boxes=() if redrawn.start is not None and redrawn.start.instruct else boxes,
     )
 

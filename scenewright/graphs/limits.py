@@ -70,24 +70,20 @@ def expected_of(
     """Return the most usage of asking a judge the ``facts`` of a picture of ``size`` pixels.
 
     It is empty for a judge without estimates. Asked in waves, the picture is sent again for what
-    depends on its objects, unless the judge is asked all at once, and for the relations that may be
-    asked once more by class label.
+    depends on its objects, unless the judge is asked all at once.
     """
     expected = getattr(judge, "expected", None)
     total = ExpectedUsage()
     if expected is None or not facts:
         return total
-    again = [again for f in facts if (again := f.with_label_question) is not None]
     caps: JudgeCaps | None = getattr(judge, "caps", None)
     if caps is not None and caps.counts:
         # Several facts are told by one number.
         facts = list({one.id: one for f in facts for one in (f.counted or f,)}.values())
-    if caps is not None and caps.at_once:
-        waves = [[*facts, *again]]
-    elif asking == "together":
-        waves = [list(facts), again]
+    if asking == "together" or (caps is not None and caps.at_once):
+        waves = [list(facts)]
     else:
-        waves = [[f for f in facts if not f.parents], [f for f in facts if f.parents], again]
+        waves = [[f for f in facts if not f.parents], [f for f in facts if f.parents]]
     for wave in waves:
         if wave:
             total = total + expected(size, wave)

@@ -20,7 +20,6 @@ from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import nothing_drawn
 from scenewright.core.ports.judge import Judge, by_vocabulary, merged, unscored
-from scenewright.core.questions import NO_RELATION
 from scenewright.providers.answer_store import Answers
 from scenewright.providers.sdk_clients import identified
 from scenewright.providers.versions import (
@@ -33,12 +32,10 @@ from scenewright.providers.versions import (
 
 T = TypeVar("T")
 
-_UNSEEN = {"id", "subject", "target", "classes", "parents", "label_question", "counting"}
+_UNSEEN = {"id", "subject", "target", "classes", "parents", "counting"}
 """Fields of a fact that a judge does not see."""
 _AHEAD = ":ahead"
 _USABLE = ("yes", "no")
-BY_LABEL = "asked once more, by class label"
-"""Note of such an answer."""
 _NO_COSTS: dict[str, float] = {
     "tokens_in": 0, "tokens_out": 0, "tokens_cached": 0, "seconds": 0.0, "usd": 0.0
 }  # fmt: skip
@@ -49,8 +46,8 @@ def fact_digest(fact: Fact) -> str:
     """Return the SHA-256 (hex) of everything that a judge may see of ``fact``.
 
     Ids are left out: the same question about the same image is one question, whichever
-    scene or object instance it was made for. How the facts of several instances count, and how
-    a relation is asked once more, is not seen either.
+    scene or object instance it was made for. How the facts of several instances count is
+    not seen either.
     """
     seen = fact.model_dump(mode="json", exclude=_UNSEEN)
     if fact.counts:
@@ -102,14 +99,10 @@ async def ask(
     ahead: Sequence[Fact] = (),
     part_of: Image.Image | None = None,
 ) -> JudgeReply:
-    """Return one answer a fact, from the store or from the judge, which is called at most twice.
+    """Return one answer a fact, from the store or from the judge, which is called at most once.
 
     A judge that counts is asked for a number once, which answers all facts about it
     (:attr:`~scenewright.core.facts.Fact.counted`).
-
-    The second call asks relations once more by class label: those in which the judge saw no
-    relationship between the described objects. Its answer counts where it is usable, and carries
-    the costs of both.
 
     Facts outside of the judge's vocabulary, and all facts of a picture on which nothing is drawn
     (:func:`~scenewright.core.images.nothing_drawn`), are unscored at once, whatever the store
@@ -137,32 +130,13 @@ async def ask(
     later: tuple[Fact, ...] = ()
     if judge.caps.at_once:
         later = by_vocabulary(judge.id, vocabulary, ahead)[1]
-        labelled = (fact.with_label_question for fact in (*rest, *later))
-        later = (*later, *(fact for fact in labelled if fact is not None))
     asked = rest
     if judge.caps.counts:
         asked, later = (tuple(one.counted or one for one in some) for some in (rest, later))
     found = await _asked(judge, image_hash, image, asked, store, limit, origin, later)
     told = zip(rest, asked, found.answers, strict=True)
     answers = [by_number(fact, one, answer) for fact, one, answer in told]
-    asked_again = {
-        at: again
-        for at, (fact, answer) in enumerate(zip(rest, answers, strict=True))
-        if answer.choice == NO_RELATION and (again := fact.with_label_question) is not None
-    }
     found = replace(found, answers=tuple(answers))
-    if asked_again:
-        more = await _asked(
-            judge, image_hash, image, list(asked_again.values()), store, limit, origin, ()
-        )
-        for at, second in zip(asked_again, more.answers, strict=True):
-            usable = second.state in _USABLE
-            kept, other = (second, answers[at]) if usable else (answers[at], second)
-            (kept,) = with_costs([kept], [other])
-            note = f"{kept.note}; {BY_LABEL}" if kept.note else BY_LABEL
-            answers[at] = kept.model_copy(update={"note": note})
-        seconds, cached = found.seconds + more.seconds, found.cached and more.cached
-        found = JudgeReply(tuple(answers), seconds, cached)
     note_served(judge.id, judge.fingerprint, found.answers)
     return replace(found, answers=tuple(merged(refused, found.answers)))
 

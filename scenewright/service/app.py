@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -30,9 +29,9 @@ from scenewright.core.validation import first_problem, problem_in_words
 from scenewright.core.version import VERSION
 from scenewright.providers import StoreError
 from scenewright.runs.folder import RunError
-from scenewright.service.api import health, images, parse, profiles, refinements, scores
+from scenewright.service.api import health, images, refinements, scenes
 from scenewright.service.api.access import AuthMiddleware, problem_reply
-from scenewright.service.api.description import complete
+from scenewright.service.api.common import complete
 from scenewright.service.compat.automatic1111 import errors as automatic1111_errors
 from scenewright.service.compat.automatic1111 import routes as automatic1111
 from scenewright.service.compat.openai_images import routes as openai_images
@@ -43,7 +42,6 @@ from scenewright.service.compat.openai_images.errors import (
     wrong_fields,
 )
 from scenewright.service.core.disclosure import MOST_DETAIL
-from scenewright.service.core.driving import Models
 from scenewright.service.core.errors import DamagedRun, ServiceError, UnsupportedMediaType
 from scenewright.service.core.lifespan import running
 from scenewright.service.core.observing.observers import (
@@ -51,6 +49,7 @@ from scenewright.service.core.observing.observers import (
     Observability,
     ObservabilityMiddleware,
 )
+from scenewright.service.core.parts import Models
 from scenewright.service.core.schemas import Problem
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings
@@ -110,7 +109,7 @@ def create_app(
             "default": {"model": Problem, "description": "An error: what is wrong, and the remedy."}
         },
     )
-    for room in (refinements, images, scores, parse, profiles, health):
+    for room in (refinements, images, scenes, health):
         app.include_router(room.router)
     app.include_router(openai_images.router)
     app.include_router(openai_images.files)
@@ -121,9 +120,8 @@ def create_app(
     app.add_exception_handler(ServiceError, _error_response)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    for kind in (*_WRONG, *_FAILED):
+    for kind in (*_WRONG, *_FAILED, ValidationError):
         app.add_exception_handler(kind, _failed)
-    app.add_exception_handler(ValidationError, _wrong_data)
     app.add_exception_handler(SQLAlchemyError, _storage)
     app.add_exception_handler(OSError, _storage)
     complete(app)
@@ -165,68 +163,54 @@ async def _error_response(request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    unsupported = _wrong_media_type(request, error)
-    if unsupported is not None:
-        return await _error_response(request, unsupported)
-    if has_openai_errors(request.url.path):
-        return error_reply(wrong_fields(error))
-    if automatic1111_errors.owns(request.url.path):
-        return automatic1111_errors.reply(422, automatic1111_errors.wrong_fields(error))
-    found = list(dict.fromkeys(map(_in_words, error.errors()[:_MOST_PROBLEMS])))
-    return _problem(request, 422, "; ".join(found) + ". See /openapi.json for what is taken")
-
-
-def _in_words(problem: Mapping[str, Any]) -> str:
-    place = problem["loc"]
-    if problem["type"] == "json_invalid":
-        return f"the body is not valid JSON: look at character {int(place[-1]) + 1}"
-    where = ".".join(str(part) for part in place)
-    return f"{'the body' if where == 'body' else where}: {problem_in_words(problem)}"
-
-
-def _wrong_media_type(
-    request: Request, error: RequestValidationError
-) -> UnsupportedMediaType | None:
-    """Return the error of a body that was not read because of its ``Content-Type``."""
-    said = request.headers.get("content-type", "")
+    path, said = request.url.path, request.headers.get("content-type", "")
     kind = said.partition(";")[0].strip().lower()
-    if isinstance(error.body, bytes):
-        # FastAPI leaves a body as bytes that does not say that it is JSON.
-        wanted = "application/json"
-    elif isinstance(error.body, FormData) and kind not in _FORMS:
+    # A body that was not read because of its type: FastAPI leaves one as bytes that does not say
+    # that it is JSON.
+    wanted = "application/json" if isinstance(error.body, bytes) else None
+    if isinstance(error.body, FormData) and kind not in _FORMS:
         wanted = "multipart/form-data"
-    else:
-        return None
-    return UnsupportedMediaType.sent(said, wanted)
+    if wanted is not None:
+        return await _error_response(request, UnsupportedMediaType.sent(said, wanted))
+    if has_openai_errors(path):
+        return error_reply(wrong_fields(error))
+    if automatic1111_errors.owns(path):
+        return automatic1111_errors.error_reply(422, automatic1111_errors.wrong_fields(error))
+    told = []
+    for problem in error.errors()[:_MOST_PROBLEMS]:
+        place = problem["loc"]
+        where = ".".join(str(part) for part in place)
+        where = "the body" if where == "body" else where
+        if problem["type"] == "json_invalid":
+            told.append(f"the body is not valid JSON: look at character {int(place[-1]) + 1}")
+        else:
+            told.append(f"{where}: {problem_in_words(problem)}")
+    found = "; ".join(dict.fromkeys(told))
+    return _problem(request, 422, f"{found}. See /openapi.json for what is taken")
 
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    detail, headers = str(error.detail), dict(error.headers or {})
+    path, detail, headers = request.url.path, str(error.detail), dict(error.headers or {})
     if error.status_code == 404 and detail == "Not Found":
         detail = (
-            f"there is no page at {request.url.path}: begin with a new scene, or look at your runs"
+            f"there is no page at {path}: begin with a new scene, or look at your runs"
             if for_people(request)
-            else f"there is nothing at {request.url.path}: /openapi.json lists the routes"
+            else f"there is nothing at {path}: /openapi.json lists the routes"
         )
     elif error.status_code == 405:
-        headers["Allow"] = ", ".join(_methods(request))
-        detail = f"{request.url.path} does not take {request.method}: use {headers['Allow']}"
+        routes = request.app.router.routes
+        scopes = {method: {**request.scope, "method": method} for method in sorted(METHODS)}
+        headers["Allow"] = ", ".join(
+            method
+            for method, scope in scopes.items()
+            if any(route.matches(dict(scope))[0] is Match.FULL for route in routes)
+        )
+        detail = f"{path} does not take {request.method}: use {headers['Allow']}"
     elif error.status_code == 400:
         # The reader of forms says in its own words what it could not read.
         detail = "the body cannot be read: check its encoding, its form and its Content-Type"
     return _problem(request, error.status_code, detail, headers)
-
-
-def _methods(request: Request) -> list[str]:
-    """Return the methods that some route takes at the path of ``request``."""
-    routes = request.app.router.routes
-
-    def takes(method: str) -> bool:
-        scope = {**request.scope, "method": method}
-        return any(route.matches(dict(scope))[0] is Match.FULL for route in routes)
-
-    return [method for method in sorted(METHODS) if takes(method)]
 
 
 async def _storage(request: Request, error: Exception) -> Response:
@@ -242,16 +226,13 @@ async def _storage(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    status = 422 if isinstance(error, _WRONG) else 503
-    if status == 503:
+    """Answer an error of the package: of what was sent, or of what was to be done."""
+    status = 422 if isinstance(error, (*_WRONG, ValidationError)) else 503
+    if not isinstance(error, _WRONG):
         log.warning("%s: %s", request.url.path, error)
+    if isinstance(error, ValidationError):
+        return _problem(request, status, first_problem(error, "the request"))
     return _problem(request, status, _disclosed(request, error))
-
-
-async def _wrong_data(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ValidationError)
-    log.warning("%s: %s", request.url.path, error)
-    return _problem(request, 422, first_problem(error, "the request"))
 
 
 def _disclosed(request: Request, error: Exception) -> str:
@@ -274,19 +255,26 @@ def _problem(
         return error_page(request, status, told, headers, like=like)
     if has_openai_errors(request.url.path):
         return status_reply(request, status, told, headers or {})
-    if automatic1111_errors.owns(request.url.path):
-        return automatic1111_errors.reply(status, told, headers)
-    if mcp_transport.owns(request.url.path):
-        return mcp_transport.error_reply(status, told, headers)
-    return problem_reply(status, told, headers, unread)
+    return _door_reply(request.url.path, status, told, headers, unread)
 
 
 def _refused(path: str, error: ServiceError) -> Response:
     """Return the reply to a request that the middleware refuses before its route."""
     if has_openai_errors(path):
         return error_reply(error)
+    return _door_reply(path, error.status, error.detail, error.headers)
+
+
+def _door_reply(
+    path: str,
+    status: int,
+    detail: str,
+    headers: dict[str, str] | None,
+    unread: tuple[Passage, ...] = (),
+) -> Response:
+    """Return an error in the form of the door at ``path``."""
     if automatic1111_errors.owns(path):
-        return automatic1111_errors.reply(error.status, error.detail, error.headers)
+        return automatic1111_errors.error_reply(status, detail, headers)
     if mcp_transport.owns(path):
-        return mcp_transport.error_reply(error.status, error.detail, error.headers)
-    return problem_reply(error.status, error.detail, error.headers)
+        return mcp_transport.error_reply(status, detail, headers)
+    return problem_reply(status, detail, headers, unread)

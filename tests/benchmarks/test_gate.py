@@ -12,7 +12,6 @@ from benchmarks.gate import (
     RULE,
     GroupSequential,
     Noise,
-    betting,
     figures_of,
     gate,
     normal,
@@ -62,7 +61,7 @@ def test_the_group_sequential_peer_has_the_errors_on_normal_differences() -> Non
         assert scenes.mean() < size
 
 
-@pytest.mark.parametrize("test", [gate, betting, normal])
+@pytest.mark.parametrize("test", [gate, normal])
 def test_each_test_decides_once(test: object) -> None:
     d = trials_of(noise(), 200, 1).drawn["loss_6"]
     worse, sound, scenes = test(d)
@@ -92,6 +91,6 @@ def test_the_figures_are_complete_and_plain() -> None:
     assert found["false_alarms"]["mean"] < 0.1
     for name in ("sample_share", "sample_share.failures", "sample_share.loss_0", "scenes"):
         assert found[name]["mean"] > 0
-    for peer in ("betting", "normal", "group_sequential"):
+    for peer in ("normal", "group_sequential"):
         assert 0.7 < found[f"{peer}.power"]["mean"] <= 1.0
     assert found["peeking.false_alarms"]["mean"] > found["fixed.false_alarms"]["mean"]

@@ -9,8 +9,8 @@ import numpy as np
 from benchmarks.hostile import Probes, scenes
 from scenewright.config.settings import Settings, find_profile
 from scenewright.core.scene import SceneGraph
-from scenewright.service.core.admission import check_prompt
 from scenewright.service.core.errors import Unprocessable
+from scenewright.service.core.requests import check_prompt
 
 KINDS = 6
 

@@ -127,7 +127,7 @@ async def test_a_profile_is_loaded_and_used_as_a_fetched_one(tmp_path: Path) -> 
     assert (painter.model, painter.dtype) == ("diffusers:small-xl", "bfloat16")
     assert [shape.name for shape in painter.shapes] == [
         "prompt", "two pictures together", "two references", "two references with masks",
-        "two references, weights by schedule", "emphasis", "region repair",
+        "region repair",
         "region repair with a reference",
     ]  # fmt: skip
     # The vocabularies alone have this many, and all of it was in memory.

@@ -287,3 +287,9 @@ def test_what_a_profile_says_of_itself_is_not_inherited() -> None:
 def test_like_in_a_profile_is_told_the_right_word() -> None:
     with pytest.raises(SettingsError, match=r"write extends = 'sdxl' to start from a profile"):
         find_profile("mine", load_settings(profiles={"mine": {"like": "sdxl"}}))
+
+
+def test_no_profile_of_a_real_model_redraws_the_whole_picture_by_default() -> None:
+    """The results' table has a whole-picture redraw lose the most facts a round."""
+    named = {name: one.strategy for name, one in load_profiles(Settings()).items()}
+    assert {name for name, strategy in named.items() if strategy == "feedback"} == {"miniature"}

@@ -19,7 +19,6 @@ import pytest
 from PIL import Image
 
 from integrations.comfyui.pictures import pngs_of
-from scenewright.agents.judges.pairs import compare
 from scenewright.core.formats import load_scene
 from scenewright.core.images import hash_of_image, png_bytes
 from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError
@@ -34,6 +33,7 @@ from scenewright.evals.human_ratings.sources import read_source
 from scenewright.evals.judge_reports.judge_runs import run_judges
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact, Picture
 from scenewright.evals.metrics.base import MetricScore, Need, Sample
+from scenewright.evals.metrics.pairs import compare
 from scenewright.evals.metrics.picture_scores import SGScore
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.studies.olip.comparing import compare as compare_scorers

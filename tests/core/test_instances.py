@@ -352,18 +352,10 @@ def test_a_persons_no_and_the_questions_of_sets_are_not_unsure() -> None:
     assert resolve_verdicts([parent, child], found) == found
 
 
-def test_described_ends_are_asked_once_more_by_class_label() -> None:
-    by_id = {fact.id: fact for fact in facts_of(DOGS)}
-    fact = by_id["r:dog.1|left of|ball.1"]
-    assert "the red dog and the ball" in fact.question
-    again = fact.with_label_question
-    assert again is not None
-    assert "the dog and the ball" in again.question
-    assert (again.id, again.options, again.label_question) == (fact.id, fact.options, "")
-    assert "by_label" not in facts_of(GUITARIST)[-1].model_dump(), "nothing describes its ends"
-    assert not any(fact.label_question for fact in facts_of(DOGS, "scene-bench"))
-    bare = fact.model_copy(update={"label_question": ""})
-    assert fact_digest(fact) == fact_digest(bare), "answers of before are found"
+def test_facts_of_before_with_a_second_question_are_read() -> None:
+    fact = facts_of(DOGS)[-1]
+    stored = fact.model_dump(mode="json") | {"by_label": "What is the relationship between …?"}
+    assert Fact.model_validate(stored) == fact
 
 
 def test_of_too_many_attribute_sets_a_needed_one_is_named() -> None:

@@ -21,6 +21,7 @@ from scenewright.core.vocabulary import (
     excludes,
     first_known,
     holds_with,
+    inverse,
     is_symmetric,
     opposite,
     same_key,
@@ -89,6 +90,17 @@ def test_the_opposite_is_excluded_and_entailment_is_closed(name: str) -> None:
         assert not holds_with(name, other)
     for one in entailed(name):
         assert entailed(one) - {name} <= entailed(name)
+
+
+@pytest.mark.parametrize("name", PREDICATES)
+def test_every_predicate_has_an_inverse_and_entailment_is_closed_under_it(name: str) -> None:
+    assert inverse(inverse(name)) == name
+    for other in entailed(name):
+        assert entails(inverse(name), inverse(other))
+        assert not excludes(inverse(name), inverse(other))
+    back = converse(name)
+    if back is not None:
+        assert entails(inverse(name), back)
 
 
 def test_every_direction_has_its_opposite_in_every_wording_of_our_own_prompts() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from scenewright.agents.judges.pairs import compare
 from scenewright.agents.judges.pictures import answer_tokens, character_tokens
 from scenewright.agents.judges.remote import (
     FIRST,
@@ -26,6 +25,7 @@ from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import MetricError, Sample
+from scenewright.evals.metrics.pairs import compare
 from scenewright.evals.metrics.picture_scores import PreferenceMetric
 from scenewright.evals.metrics.registry import metric_of
 from scenewright.miniature.painter import paint

@@ -15,9 +15,8 @@ import pytest
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.flushing import Flusher
 from scenewright.core.formats import load_scene
-from scenewright.core.questions import NO_RELATION, facts_of
+from scenewright.core.questions import facts_of
 from scenewright.providers import AnswerStore, JudgeReply, StoreError, ask, fact_digest
-from scenewright.providers.judge_calls import BY_LABEL
 from tests.doubles import ScriptedJudge, painted
 
 FACTS = facts_of(load_scene("red ball on table; dog left of table"))
@@ -321,65 +320,3 @@ async def test_a_cancelled_task_ends_after_its_answers_are_stored(tmp_path: Path
         with pytest.raises(asyncio.CancelledError):
             await asking
         assert len(store) == len(FACTS)
-
-
-TOLD_APART = facts_of(load_scene("red dog left of ball; blue dog on table"))[-2:]
-
-
-def sees_no_description(
-    judge: ScriptedJudge, facts: Sequence[Fact], answers: list[Answer]
-) -> list[Answer]:
-    """A judge that confirms what it is asked by class label, and nothing of a coloured dog."""
-    judge.book.note(*(f"begin {fact.question} {fact_digest(fact)}" for fact in facts))
-    return [
-        answer.model_copy(update={"state": "no", "choice": NO_RELATION, "probability": 0.1})
-        if " red " in fact.question
-        else answer
-        for fact, answer in zip(facts, answers, strict=True)
-    ]
-
-
-async def test_a_relation_of_what_is_not_seen_as_described_is_asked_by_class_label(
-    store: AnswerStore,
-) -> None:
-    judge = ScriptedJudge(level=lambda fact: 0, behave=sees_no_description, usd=0.5)
-    reply = await put_to(judge, store, TOLD_APART)
-    left, on = reply.answers
-    assert left.fact_id == TOLD_APART[0].id
-    assert (left.state, left.choice, left.note) == ("yes", "left of", BY_LABEL)
-    assert (left.tokens_in, left.usd) == (20, 1.0), "it carries the costs of both questions"
-    assert (on.state, on.note, on.usd) == ("yes", "", 0.5), "what was seen is asked once"
-    again = await put_to(judge, store, TOLD_APART)
-    assert again.answers == reply.answers, "both are in the store"
-    other = await put_to(judge, store, TOLD_APART, origin="elsewhere")
-    assert other.cached
-    assert [answer.usd for answer in other.answers] == [0.0, 0.0]
-    alone = TOLD_APART[0].with_label_question
-    assert alone is not None
-    plain = await put_to(judge, store, [alone], origin="elsewhere")
-    assert plain.cached, "it is the question that the other protocol asks"
-
-
-async def test_the_first_answer_stays_where_the_second_is_unusable(store: AnswerStore) -> None:
-    def fails(judge: ScriptedJudge, facts: Sequence[Fact], answers: list[Answer]) -> object:
-        if all(" red " not in fact.question for fact in facts):
-            raise ConnectionError("gone")
-        return sees_no_description(judge, facts, answers)
-
-    judge = ScriptedJudge(level=lambda fact: 0, behave=fails)
-    (left,) = (await put_to(judge, store, TOLD_APART[:1])).answers
-    assert (left.state, left.choice) == ("no", NO_RELATION)
-
-
-async def test_a_judge_that_is_asked_at_once_gets_the_question_by_label_along(
-    store: AnswerStore,
-) -> None:
-    calls: list[int] = []
-
-    def counted(judge: ScriptedJudge, facts: Sequence[Fact], answers: list[Answer]) -> object:
-        calls.append(len(facts))
-        return sees_no_description(judge, facts, answers)
-
-    judge = ScriptedJudge(level=lambda fact: 0, behave=counted, at_once=True)
-    (left,) = (await put_to(judge, store, TOLD_APART[:1])).answers
-    assert (left.state, calls) == ("yes", [2])

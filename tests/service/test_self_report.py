@@ -20,11 +20,11 @@ from scenewright.config.settings import Settings, load_settings
 from scenewright.runs.api import refine
 from scenewright.service.api.common import Extension
 from scenewright.service.app import create_app
-from scenewright.service.core.driving import summary_of
 from scenewright.service.core.errors import Unprocessable
 from scenewright.service.core.requests import profile_of
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.settings import ServiceSettings
+from scenewright.service.core.worker import summary_of
 from tests.doubles import ScriptedBackend, ScriptedComposer, ScriptedJudge
 from tests.service.serving import scripted, serving
 

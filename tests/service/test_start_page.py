@@ -13,7 +13,7 @@ import pytest
 
 from scenewright.config.settings import Settings
 from scenewright.core.formats.phrases import ADJECTIVES
-from scenewright.service.api.profiles import profiles_here
+from scenewright.service.api.scenes import profiles_here
 from scenewright.service.app import create_app
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings

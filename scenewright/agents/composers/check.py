@@ -15,6 +15,7 @@ of one class are distinguished only by number, and additional statements are ign
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -34,7 +35,7 @@ from scenewright.core.facts import Fact
 from scenewright.core.inflection import plural, stems
 from scenewright.core.ports.composer import LostFact
 from scenewright.core.questions import relation_statement
-from scenewright.core.scene import SceneGraph, SceneObject
+from scenewright.core.scene import SceneGraph
 
 CHECK_VERSION = 6
 """Version of the check."""
@@ -53,42 +54,24 @@ _SIGNS = re.compile(r"[\d._#:|]")
 
 def lost_facts(scene: SceneGraph, text: str) -> tuple[LostFact, ...]:
     """Return the facts of ``scene`` that are not stated in ``text``, in the order of facts."""
-    read = Text.of(text, (item.name for item in scene.objects))
-    return (*_objects(scene, read), *_attributes(scene, read), *_relations(scene, read))
+    return tuple(_lost(scene, _Reading.of(text, [item.name for item in scene.objects])))
 
 
 def unusable_reason(scene: SceneGraph, text: str) -> str:
     """Return why ``text`` is unusable as a prompt; empty if it is usable."""
-    own = " ".join(_own_words(scene))
+    values = ((item.name, *itertools.chain(*item.attributes.items())) for item in scene.objects)
+    own = " ".join((*itertools.chain(*values), *(one.predicate for one in scene.relations)))
     found = next((token for token in _CONTROL.findall(text) if token not in own), None)
     if found is not None:
         return f"it holds {found!r}, which belongs to the format of a conversation."
     for item in scene.objects:
-        if _is_handle(item) and re.search(
+        id_ = item.id.casefold()
+        # An id that cannot occur in a text as a word.
+        handle = id_ not in item.name.casefold() and re.search(r"[^\W\d_]", id_)
+        if (handle and _SIGNS.search(id_)) and re.search(
             rf"(?<![\w.]){re.escape(item.id)}(?![\w])(?!\.\w)", text, re.IGNORECASE
         ):
             return f"it holds the id {item.id!r}: call the object {item.name!r}."
-    said = _in_circles(text, scene)
-    return f"it repeats itself: {said!r}." if said else ""
-
-
-def _own_words(scene: SceneGraph) -> Iterator[str]:
-    for item in scene.objects:
-        yield item.name
-        for key, value in item.attributes.items():
-            yield from (key, value)
-    for relation in scene.relations:
-        yield relation.predicate
-
-
-def _is_handle(item: SceneObject) -> bool:
-    """Return whether an object's id cannot occur in a text as a word."""
-    id, name = item.id.casefold(), item.name.casefold()
-    return id not in name and re.search(r"[^\W\d_]", id) is not None and bool(_SIGNS.search(id))
-
-
-def _in_circles(text: str, scene: SceneGraph) -> str:
-    """Return words repeated in a row; empty if there are none."""
     words = re.findall(r"\w+", text.casefold())
     alike = Counter(item.name.casefold() for item in scene.objects)
     most = max(_MOST_CYCLES, 1 + max(alike.values(), default=0))
@@ -97,48 +80,38 @@ def _in_circles(text: str, scene: SceneGraph) -> str:
         for at in range(length, len(words)):
             same = same + 1 if words[at] == words[at - length] else 0
             if same >= length * (most - 1):
-                return " ".join(words[at - length + 1 : at + 1])
+                said = " ".join(words[at - length + 1 : at + 1])
+                return f"it repeats itself: {said!r}."
     return ""
 
 
-def _objects(scene: SceneGraph, text: Text) -> Iterator[LostFact]:
-    labels: dict[str, str] = {}
-    for item in scene.objects:
-        labels.setdefault(item.name.casefold(), item.name)
-    counts = Counter(item.name.casefold() for item in scene.objects)
-    loose = _uncounted(scene)
-    for name, wanted in counts.items():
+def _lost(scene: SceneGraph, read: _Reading) -> Iterator[LostFact]:
+    items = {item.id: item for item in scene.objects}
+    labels = {item.name.casefold(): item.name for item in reversed(scene.objects)}
+    counted = {id_ for one in scene.intent.counts if one.kind != "exact" for id_ in one.objects}
+    loose = Counter(item.name.casefold() for item in scene.objects if item.id in counted)
+    for name, count in Counter(item.name.casefold() for item in scene.objects).items():
         # A bare plural is read as two; so it says any number that nobody said.
-        wanted -= max(0, loose.get(name, 0) - 2)
-        found = text.count(name)
-        if found >= wanted:
-            continue
-        label = labels[name]
-        said = label if wanted == 1 else f"{wanted} {plural(label)}"
-        yield LostFact("object", said if not found else f"{said} (only {found} said)")
-
-
-def _uncounted(scene: SceneGraph) -> Counter[str]:
-    """Return how many objects of each class have a number that is not exact."""
-    loose = {id_ for one in scene.intent.counts if one.kind != "exact" for id_ in one.objects}
-    return Counter(item.name.casefold() for item in scene.objects if item.id in loose)
-
-
-# Attributes
-
-
-def _attributes(scene: SceneGraph, text: Text) -> Iterator[LostFact]:
-    wanted: Counter[tuple[str, str]] = Counter()
-    shown: dict[tuple[str, str], LostFact] = {}
+        number = count - max(0, loose[name] - 2)
+        found = read.times(name)
+        if found < number:
+            label = labels[name]
+            said = label if number == 1 else f"{number} {plural(label)}"
+            yield LostFact("object", said if not found else f"{said} (only {found} said)")
+    wanted: Counter[tuple[str, ...]] = Counter()
+    shown: dict[tuple[str, ...], LostFact] = {}
     for item in scene.objects:
-        said = {value.casefold(): value for value in _values(item.name, item.attributes)}
-        for low, value in said.items():
-            key = (item.name.casefold(), low)
-            wanted[key] += 1
-            shown[key] = LostFact("attribute", f"{item.name} is {value}")
-    for (name, value), count in wanted.items():
-        if _said_of(text, name, value) < count:
-            yield shown[name, value]
+        values = {value.casefold(): value for value in _values(item.name, item.attributes)}
+        for low, value in values.items():
+            wanted[item.name.casefold(), low] += 1
+            shown[item.name.casefold(), low] = LostFact("attribute", f"{item.name} is {value}")
+    for relation in scene.relations:
+        source, target = items[relation.source], items[relation.target]
+        key = (source.name.casefold(), relation.predicate.casefold(), target.name.casefold())
+        wanted[key] += 1
+        statement = relation_statement(source, relation.predicate, target)
+        shown.setdefault(key, LostFact("relation", statement))
+    yield from (shown[key] for key, count in wanted.items() if read.times(*key) < count)
 
 
 def _values(name: str, attributes: Mapping[str, str]) -> Iterator[str]:
@@ -160,72 +133,37 @@ def _said_of(text: Text, name: str, value: str) -> float:
     content = [word for word in words_of(value) if word not in SMALL] or list(words_of(value))
     if not content:
         return float("inf")
+    forms = [frozenset().union(*map(stems, said_values(word))) for word in content]
+    # A long value need not be said in all its words.
+    least = len(content) if len(content) < 3 else (2 * len(content) + 2) // 3
     found = 0.0
-    before: list[Mention] = []
+    before: Sequence[Mention] = ()
     for sentence in text.sentences:
-        places = [_places(sentence, word) for word in content]
-        said = sum(bool(found_at) for found_at in places)
-        if said >= _enough(len(content)):
+        places = [
+            [at for at, here in enumerate(sentence.words) if stems(here.text) & form]
+            for form in forms
+        ]
+        if sum(map(bool, places)) >= least:
             bearers = _bearers(sentence, places, name, before)
-            if bearers:
-                found += float("inf") if any(m.many for m in bearers) else _times(places)
-        if sentence.mentions:
-            before = list(sentence.mentions)
+            if any(mention.many for mention in bearers):
+                found = float("inf")
+            elif bearers:
+                found += max(1, min(len(some) for some in places if some))
+        before = sentence.mentions or before
     return found
-
-
-def _enough(words: int) -> int:
-    """Return how many words of a value are required; fewer than all for a long value."""
-    return words if words < 3 else (2 * words + 2) // 3
-
-
-def _times(places: Sequence[Sequence[int]]) -> int:
-    return max(1, min((len(found) for found in places if found), default=1))
-
-
-def _places(sentence: Sentence, word: str) -> list[int]:
-    """Return the positions of a word of a value, in any form or synonym."""
-    wanted = said_values(word)
-    forms = frozenset().union(*(stems(other) for other in wanted))
-    return [at for at, here in enumerate(sentence.words) if stems(here.text) & forms]
 
 
 def _bearers(
     sentence: Sentence, places: Sequence[Sequence[int]], name: str, before: Sequence[Mention]
 ) -> list[Mention]:
     """Return the objects of the class that a sentence gives a value."""
-    for found in places:
-        for at in found:
-            own = sentence.bearer(at)
-            if own:
-                same = [m for m in own if m.name == name]
-                # "A red ball" says nothing of what else is there, "a ball, red and shiny" does.
-                if not same:
-                    continue
-                return same
-            same = sentence.of(name)
-            if same:
-                return same
-            if sentence.has_pronoun or not sentence.mentions:
-                same = [m for m in before if m.name == name]
-                if same:
-                    return same
+    earlier = before if sentence.has_pronoun or not sentence.mentions else ()
+    for at in itertools.chain(*places):
+        # "A red ball" says nothing of what else is there, "a ball, red and shiny" does.
+        near = sentence.bearer(at) or sentence.of(name) or earlier
+        if same := [mention for mention in near if mention.name == name]:
+            return same
     return []
-
-
-def _relations(scene: SceneGraph, text: Text) -> Iterator[LostFact]:
-    items = {item.id: item for item in scene.objects}
-    wanted: Counter[tuple[str, str, str]] = Counter()
-    shown: dict[tuple[str, str, str], LostFact] = {}
-    for relation in scene.relations:
-        source, target = items[relation.source], items[relation.target]
-        key = (source.name.casefold(), relation.predicate.casefold(), target.name.casefold())
-        wanted[key] += 1
-        said = relation_statement(source, relation.predicate, target)
-        shown.setdefault(key, LostFact("relation", said))
-    for (source_name, predicate, target_name), count in wanted.items():
-        if times_joined(text, source_name, predicate, target_name) < count:
-            yield shown[source_name, predicate, target_name]
 
 
 def dropped_facts(
@@ -253,7 +191,11 @@ def dropped_facts(
         if _parts_of(fact) in unsaid:
             dropped[fact.id] = None
             continue
-        part = _part_of(fact, scene, parts)
+        part = parts.get((fact.subject,) if fact.kind == "object" else _parts_of(fact))
+        if fact.kind == "attribute" and fact.subject in scene and fact.key and fact.value:
+            item = scene.object(fact.subject)
+            if item.attributes.get(fact.key) != fact.value:
+                part = _with_value(item.name, fact.key, fact.value, 1)
         if part is None or kept.states(part):
             continue
         said = every.states(part) or any(parent in dropped for parent in fact.depends_on)
@@ -279,26 +221,20 @@ class _Part:
     Equally worded objects before it count too, so that the second of two dogs needs two.
     """
 
-    objects: Mapping[str, int]
-    """Class label in small letters → number of objects."""
+    times: Mapping[tuple[str, ...], int]
+    """Number of times that a class, a value of one or a relation is stated, all in small letters.
+    """
     words: frozenset[str]
     """All words of the fact."""
-    values: Mapping[str, int] = field(default_factory=dict)
-    """Value of an attribute in small letters → number of objects of the class that have it."""
-    relation: tuple[str, str, str] | None = None
-    """Labels of the ends around the predicate, in small letters."""
-    times: int = 0
-    """Number of times that the relation is stated."""
 
 
 def _with_value(name: str, key: str, value: str, times: int) -> _Part:
     """Return the part of the ``times``-th object of the class ``name`` with a value."""
-    values = Counter(said.casefold() for said in _values(name, {key: value}))
-    return _Part(
-        objects={name.casefold(): times},
-        words=_words(name, value),
-        values={said: times * count for said, count in values.items()},
-    )
+    label = name.casefold()
+    values = Counter((label, said.casefold()) for said in _values(name, {key: value}))
+    needed: dict[tuple[str, ...], int] = {(label,): times}
+    needed |= {said: times * count for said, count in values.items()}
+    return _Part(needed, _words(name, value))
 
 
 def _parts(scene: SceneGraph) -> dict[tuple[str, ...], _Part]:
@@ -311,7 +247,7 @@ def _parts(scene: SceneGraph) -> dict[tuple[str, ...], _Part]:
     numbers: Counter[tuple[str, ...]] = Counter()
     for item in scene.objects:
         numbers[item.name,] += 1
-        found[item.id,] = _Part({item.name.casefold(): numbers[item.name,]}, _words(item.name))
+        found[item.id,] = _Part({(item.name.casefold(),): numbers[item.name,]}, _words(item.name))
         for key, value in item.attributes.items():
             same = (item.name, key, value)
             numbers[same] += 1
@@ -322,28 +258,10 @@ def _parts(scene: SceneGraph) -> dict[tuple[str, ...], _Part]:
         numbers["", *label] += 1
         upto = ends.setdefault(label, {})
         upto |= {one.source: None, one.target: None}
-        found[one.source, one.predicate, one.target] = _Part(
-            objects=Counter(names[end].casefold() for end in upto),
-            words=_words(*label),
-            relation=(label[0].casefold(), one.predicate.casefold(), label[2].casefold()),
-            times=numbers["", *label],
-        )
+        needed = Counter[tuple[str, ...]]((names[end].casefold(),) for end in upto)
+        needed[tuple(part.casefold() for part in label)] = numbers["", *label]
+        found[one.source, one.predicate, one.target] = _Part(needed, _words(*label))
     return found
-
-
-def _part_of(fact: Fact, scene: SceneGraph, parts: Mapping[tuple[str, ...], _Part]) -> _Part | None:
-    """Return what states ``fact``; None if the scene does not have its object or relation."""
-    if fact.kind == "relation":
-        ends = (fact.subject, fact.predicate, fact.target)
-        return parts.get(tuple(end for end in ends if end is not None))
-    if (fact.subject,) not in parts:
-        return None
-    if fact.kind == "attribute" and fact.key is not None and fact.value is not None:
-        item = scene.object(fact.subject)
-        if item.attributes.get(fact.key) != fact.value:
-            return _with_value(item.name, fact.key, fact.value, 1)
-        return parts[fact.subject, fact.key]
-    return parts[fact.subject,]
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,14 +280,10 @@ class _Reading:
 
     def states(self, part: _Part) -> bool:
         """Return whether the text says all of a part."""
-        (name, *_) = part.objects
-        return (
-            all(self._times(label) >= times for label, times in part.objects.items())
-            and all(self._times(name, value) >= times for value, times in part.values.items())
-            and (part.relation is None or self._times(*part.relation) >= part.times)
-        )
+        return all(self.times(*said) >= times for said, times in part.times.items())
 
-    def _times(self, *asked: str) -> float:
+    def times(self, *asked: str) -> float:
+        """Return how often a class, a value of one or a relation is said."""
         if asked not in self.found:
             match asked:
                 case (name,):

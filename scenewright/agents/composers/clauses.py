@@ -48,7 +48,9 @@ def is_place(words: str) -> bool:
 
 
 def kind_of(predicate: Predicate) -> str:
-    """Return ``do`` of what one does, else ``at``."""
+    """Return ``verb`` of a verb of its own, ``do`` of what one does, else ``at``."""
+    if predicate.place == "verb":
+        return "verb"
     return "do" if predicate.words.partition(" ")[0].endswith("ing") else "at"
 
 

@@ -9,6 +9,7 @@ groups.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -85,6 +86,9 @@ class Predicate:
         return " ".join(filter(None, (first if many else third_person(first), rest)))
 
 
+HAS = Predicate("verb", "have")
+
+
 @lru_cache(maxsize=4096)
 def predicate_in_english(predicate: str) -> Predicate:
     """Return how a predicate is said of its subject.
@@ -153,13 +157,12 @@ def is_countable(name: str) -> bool:
 def _compound(name: str) -> str:
     """Return a label with its first nouns in the singular: "thread rolls" of "threads rolls"."""
     *first, last = name.split(" ")
-    return " ".join([*(_singled(word) for word in first), last])
-
-
-def _singled(word: str) -> str:
-    one = singular(word)
-    whose = not word.islower() or "'" in word or word in PLURAL_MODIFIERS or is_animate(word)
-    return word if whose or "NOUN" not in parts_of_speech(one) else one
+    said: list[str] = []
+    for word in first:
+        one = singular(word)
+        whose = not word.islower() or "'" in word or word in PLURAL_MODIFIERS or is_animate(word)
+        said.append(word if whose or "NOUN" not in parts_of_speech(one) else one)
+    return " ".join([*said, last])
 
 
 def _is_name(item: SceneObject, sentence: str) -> bool:
@@ -168,14 +171,12 @@ def _is_name(item: SceneObject, sentence: str) -> bool:
     noted = len(words) == 1 and not words[0].endswith("man")
     noted = noted and not set(sentence.casefold().split()) & ARTICLES
     described = item.attributes.keys() - {"state"}
-    return not (described or noted or any(map(_is_common, words)))
-
-
-def _is_common(word: str) -> bool:
-    """Return whether a word names a kind of thing, and not one such as Superman."""
-    if word.endswith("man") and is_compound(word) and not is_animate(word):
-        return False
-    return is_known(word)
+    # Superman is no kind of thing.
+    common = (
+        is_known(word) and (not word.endswith("man") or not is_compound(word) or is_animate(word))
+        for word in words
+    )
+    return not (described or noted or any(common))
 
 
 @dataclass(slots=True, eq=False)
@@ -200,6 +201,10 @@ class Group:
     """Words before its first mention in the sentence, if it is there."""
     outgoing: list[Edge] = field(default_factory=list)
     incoming: list[Edge] = field(default_factory=list)
+    spoken: bool = False
+    """Whether it was told as a subject."""
+    stated: bool = False
+    """Whether its states were told."""
 
     @property
     def name(self) -> str:
@@ -232,6 +237,36 @@ class Group:
     def adjectives(self) -> str:
         return " ".join(self.said.before)
 
+    @property
+    def label(self) -> str:
+        """Name in small letters."""
+        return self.name.casefold()
+
+    @property
+    def called(self) -> tuple[str, tuple[str, ...]]:
+        """Label with the adjectives."""
+        return self.label, self.said.before
+
+    @property
+    def noun(self) -> str:
+        """Name in the form for its number."""
+        return self.name if self.number == 1 else plural(self.name)
+
+    @property
+    def ids(self) -> list[str]:
+        """Ids of the instances."""
+        return [item.id for item in self.items]
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """States that are left to tell."""
+        return () if self.stated else self.said.states
+
+    @property
+    def ahead(self) -> list[Edge]:
+        """Relations that are left to tell."""
+        return [edge for edge in self.outgoing if not edge.done and not edge.deferred]
+
 
 @dataclass(slots=True, eq=False)
 class Edge:
@@ -246,6 +281,18 @@ class Edge:
     """Whether the sentence says it by "'s": the cat's head."""
     done: bool = False
 
+    @property
+    def deferred(self) -> bool:
+        """Whether it is a possession told where that is mentioned: "on the dog's head"."""
+        mine = self.predicate == HAS and self.source.number == 1 and self.source is not self.target
+        owners = [edge for edge in self.target.incoming if edge.predicate == HAS]
+        others = any(
+            edge is not self and edge.target is not self.source and edge.predicate.place != "behind"
+            for edge in (*self.target.incoming, *self.target.outgoing)
+        )
+        more = others or bool(self.target.said.states)
+        return mine and not self.done and not self.each and len(owners) == 1 and more
+
 
 def grouped(scene: SceneGraph) -> list[Group]:
     """Group the objects with equal statements; return groups and relations between them.
@@ -255,7 +302,7 @@ def grouped(scene: SceneGraph) -> list[Group]:
     """
     look = {item.id: (item.name.casefold(), item.attributes) for item in scene.objects}
     loose = {i for one in scene.intent.counts if len(one.objects) > 1 for i in one.objects}
-    color: dict[str, int] = _numbered_by({key: (value,) for key, value in look.items()})
+    color = _numbered_by(look)
     while True:
         signs: dict[str, tuple[object, ...]] = {}
         for item in scene.objects:
@@ -269,13 +316,12 @@ def grouped(scene: SceneGraph) -> list[Group]:
                 # Which of those that a sentence counts together has how many tells nothing.
                 out, into = sorted(set(out)), sorted(set(into))
             signs[item.id] = (color[item.id], tuple(out), tuple(into))
-        finer = _numbered_by(signs)
-        if len(set(finer.values())) == len(set(color.values())):
-            color = _split_uneven(scene, finer, loose)
-            if len(set(color.values())) == len(set(finer.values())):
+        before, color = len(set(color.values())), _numbered_by(signs)
+        finer = len(set(color.values()))
+        if finer == before:
+            color = _split_uneven(scene, color, loose)
+            if len(set(color.values())) == finer:
                 break
-        else:
-            color = finer
     groups: dict[int, Group] = {}
     names = Names(scene)
     counts = {id_: one for one in scene.intent.counts for id_ in one.objects}
@@ -301,7 +347,18 @@ def grouped(scene: SceneGraph) -> list[Group]:
             (without[item.id],) if item.id in without else (),
             names.place_of(item.name),
         )
-    _join(scene, color, groups)
+    pairs = _pairs(scene, color)
+    for one in scene.relations:
+        source, target = groups[color[one.source]], groups[color[one.target]]
+        predicate = predicate_in_english(one.predicate)
+        if any(e.predicate == predicate and e.target is target for e in source.outgoing):
+            continue
+        count = pairs[color[one.source], one.predicate, color[one.target]]
+        each = source.number > 1 and count == source.number == target.number
+        open_ = target.count is not None or (
+            source.count is not None and source.count.kind != "exact"
+        )
+        _join(source, predicate, target, each and not open_)
     _join_as_said(names, list(groups.values()))
     return list(groups.values())
 
@@ -322,9 +379,8 @@ def _join_as_said(names: Names, groups: Sequence[Group]) -> None:
             for edge in back:
                 # "A cup of tea" says that tea is in it.
                 edge.done = True
-            edge = Edge(source, Predicate("behind", "of"), target, False)
-            source.outgoing.insert(0, edge)
-            target.incoming.append(edge)
+            _join(source, Predicate("behind", "of"), target, False)
+            source.outgoing.insert(0, source.outgoing.pop())
 
 
 def _not_begun(said: Described, begun: Set[str]) -> Described:
@@ -338,7 +394,7 @@ def _not_begun(said: Described, begun: Set[str]) -> Described:
 
 
 def _numbered_by(signs: Mapping[str, tuple[object, ...]]) -> dict[str, int]:
-    numbers: dict[tuple[object, ...], int] = {}
+    numbers: dict[object, int] = {}
     return {key: numbers.setdefault(sign, len(numbers)) for key, sign in signs.items()}
 
 
@@ -347,17 +403,13 @@ def _split_uneven(scene: SceneGraph, color: dict[str, int], loose: Set[str]) -> 
 
     Even means that all members are related, or each to one of its own.
     """
-    sizes = {c: sum(1 for other in color.values() if other == c) for c in color.values()}
-    counts: dict[tuple[int, str, int], int] = {}
-    for r in scene.relations:
-        key = (color[r.source], r.predicate, color[r.target])
-        counts[key] = counts.get(key, 0) + 1
-    open_ = {color[id_] for id_ in loose}
+    sizes, open_ = Counter(color.values()), {color[id_] for id_ in loose}
+    # Relations of several with each other are even as well.
     counts = {
-        key: n
-        for key, n in counts.items()
-        if not open_ & {key[0], key[2]}
-        and not (key[0] == key[2] and n == _all_pairs(sizes[key[0]]))
+        (source, predicate, target): n
+        for (source, predicate, target), n in _pairs(scene, color).items()
+        if not open_ & {source, target}
+        and (source != target or n != sizes[source] * (sizes[source] - 1))
     }
     for (source, _, target), count in counts.items():
         full = source != target and count == sizes[source] * sizes[target]
@@ -375,9 +427,9 @@ def _split_uneven(scene: SceneGraph, color: dict[str, int], loose: Set[str]) -> 
     return color
 
 
-def _all_pairs(size: int) -> int:
-    """Return the relations of several with each other."""
-    return size * (size - 1)
+def _pairs(scene: SceneGraph, color: Mapping[str, int]) -> Counter[tuple[int, str, int]]:
+    """Return the number of relations by color of the source, predicate and color of the target."""
+    return Counter((color[r.source], r.predicate, color[r.target]) for r in scene.relations)
 
 
 def _apart(color: dict[str, int], worst: int) -> dict[str, int]:
@@ -385,26 +437,7 @@ def _apart(color: dict[str, int], worst: int) -> dict[str, int]:
     return {key: next(fresh) if c == worst else c for key, c in color.items()}
 
 
-def _join(scene: SceneGraph, color: Mapping[str, int], groups: Mapping[int, Group]) -> None:
-    seen: set[tuple[int, Predicate, int]] = set()
-    for relation in scene.relations:
-        source, target = groups[color[relation.source]], groups[color[relation.target]]
-        predicate = predicate_in_english(relation.predicate)
-        key = (id(source), predicate, id(target))
-        if key in seen:
-            continue
-        seen.add(key)
-        pairs = sum(
-            1
-            for r in scene.relations
-            if r.predicate == relation.predicate
-            and color[r.source] == color[relation.source]
-            and color[r.target] == color[relation.target]
-        )
-        loose = target.count is not None or (
-            source.count is not None and source.count.kind != "exact"
-        )
-        each = source.number > 1 and pairs == source.number == target.number and not loose
-        edge = Edge(source, predicate, target, each)
-        source.outgoing.append(edge)
-        target.incoming.append(edge)
+def _join(source: Group, predicate: Predicate, target: Group, each: bool) -> None:
+    edge = Edge(source, predicate, target, each)
+    source.outgoing.append(edge)
+    target.incoming.append(edge)

@@ -38,12 +38,12 @@ from scenewright.agents.judges.pictures import ImagePreparation, prepare, text_t
 from scenewright.core.english import article
 from scenewright.core.error_text import error_text
 from scenewright.core.formats import megasg
-from scenewright.core.layout import Region
 from scenewright.core.ports.composer import (
     Composer,
     ComposerError,
     LostFact,
     PromptBudget,
+    ReportingComposer,
     Wording,
     compose_with_origin,
 )
@@ -60,126 +60,84 @@ _MAX_LENGTH = 240
 """Longest description of an object, in characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedObject:
-    """A described object and the relations in which it is the subject."""
-
-    object: str
-    """Its description: ``a red ball``."""
-    relations: tuple[str, ...]
-    """``on the blue table``, in the scene's order."""
-
-
-def linearize(
-    scene: SceneGraph, described: dict[str, str] | None = None
-) -> tuple[DescribedObject, ...]:
-    """Return ``scene`` as lines, one per object with its facts.
+def linearize(scene: SceneGraph, described: Mapping[str, str] | None = None) -> str:
+    """Return ``scene`` as JSON lines for a prompt: each object with the relations it begins.
 
     ``described``: object id → description, in place of attribute values before the label.
     """
-    items = {item.id: item for item in scene.objects}
     plain = {item.id: noun_phrase(item) for item in scene.objects}
     lines = []
     for item in scene.objects:
         begin = (described or {}).get(item.id) or f"{article(plain[item.id])} {plain[item.id]}"
-        joined = tuple(
-            f"{relation.predicate} the {noun_phrase(items[relation.target])}"
+        joined = [
+            f"{relation.predicate} the {plain[relation.target]}"
             for relation in scene.relations
             if relation.source == item.id
-        )
-        lines.append(DescribedObject(begin, joined))
-    return tuple(lines)
-
-
-def lines_as_data(lines: tuple[DescribedObject, ...]) -> str:
-    """Return the lines as JSON for a prompt."""
-    return as_data([{"object": line.object, "relations": list(line.relations)} for line in lines])
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectPictures:
-    """Pictures of single objects."""
-
-    pictures: Mapping[str, Image.Image]
-    """Object id → its detail crop; objects without one are described by their attributes alone."""
-    preparation: ImagePreparation
+        ]
+        lines.append({"object": begin, "relations": joined})
+    return as_data(lines)
 
 
 async def refine_objects(
     chat: BaseChatModel,
-    rules: SystemMessage,
     scene: SceneGraph,
-    views: ObjectPictures | None = None,
+    views: Mapping[str, Image.Image],
+    preparation: ImagePreparation,
 ) -> dict[str, str]:
     """Return object id → description by the model, with one call per distinct object.
 
-    Of an object that has a view the model sees it, in a call of its own. A description that loses
-    the label or an attribute is not used; the object is then described by its attribute values and
-    label. Raises what the model's calls raise, and ``ImageError`` for a view that cannot be sent.
+    Of an object that has a view (by its id) the model sees it, in a call of its own. A description
+    that loses the label or an attribute is not used; the object is then described by its attribute
+    values and label. Raises what the model's calls raise, and ``ImageError`` for a view that cannot
+    be sent.
     """
-    pictures = views.pictures if views is not None else {}
-    kind_of = {item.id: _look(item, item.id in pictures) for item in scene.objects}
-    kinds = {kind_of[item.id]: item for item in different_objects(scene, pictures)}
-    tasks: dict[str, asyncio.Task[str]] = {}
+    rules = SystemMessage(load_prompt(RULES_PROMPT).text)
+
+    async def refined(item: SceneObject) -> str:
+        content: Any = object_request(item)
+        if item.id in views:
+            picture = await prepare(views[item.id], preparation)
+            text = {"type": "text", "text": object_request(item, SEEN_PROMPT)}
+            content = [picture.block, text]
+        reply = reply_text(await chat.ainvoke([rules, HumanMessage(content)]))
+        found = (best_object(reply, None) or {}).get("description")
+        phrase = noun_phrase(item)
+        plain = f"{article(phrase)} {phrase}"
+        if not isinstance(found, str) or not 0 < len(found.strip()) <= _MAX_LENGTH:
+            return plain
+        words = " ".join(found.split()).rstrip(".")
+        alone = SceneGraph(objects=(item,))
+        return plain if unusable_reason(alone, words) or lost_facts(alone, words) else words
+
+    kinds = different_objects(scene, views)
     try:
         async with asyncio.TaskGroup() as group:
-            for key, item in kinds.items():
-                tasks[key] = group.create_task(_refined(chat, rules, item, views))
+            tasks = [group.create_task(refined(items[0])) for items in kinds]
     except ExceptionGroup as errors:
         # One failure represents all: they come from one account.
-        raise _first(errors) from None
-    return {object_id: tasks[key].result() for object_id, key in kind_of.items()}
+        first: BaseException = errors
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
+    pairs = zip(kinds, tasks, strict=True)
+    return {item.id: task.result() for items, task in pairs for item in items}
 
 
-def different_objects(scene: SceneGraph, pictures: Collection[str] = ()) -> tuple[SceneObject, ...]:
-    """Return the objects that differ by label and attributes.
-
-    Objects with ids in ``pictures`` count as distinct.
-    """
-    kinds: dict[str, SceneObject] = {}
+def different_objects(
+    scene: SceneGraph, pictures: Collection[str] = ()
+) -> tuple[list[SceneObject], ...]:
+    """Return the objects by label and attributes; those with ids in ``pictures`` are distinct."""
+    kinds: dict[object, list[SceneObject]] = {}
     for item in scene.objects:
-        kinds.setdefault(_look(item, item.id in pictures), item)
+        look = (item.name, item.attributes, item.id if item.id in pictures else "")
+        kinds.setdefault(look, []).append(item)
     return tuple(kinds.values())
 
 
-def object_request(item: SceneObject) -> str:
-    """Return the request for an object without a picture."""
+def object_request(item: SceneObject, prompt: str = OBJECT_PROMPT) -> str:
+    """Return the request for an object, without a picture or beside it (:data:`SEEN_PROMPT`)."""
     data: dict[str, Any] = {"label": item.name, "attributes": dict(item.attributes)}
-    return load_prompt(OBJECT_PROMPT).render(object=as_data(data))
-
-
-def _look(item: SceneObject, seen: bool) -> str:
-    return as_data([item.name, dict(item.attributes), [item.id] if seen else []])
-
-
-async def _asked(item: SceneObject, views: ObjectPictures | None) -> HumanMessage:
-    if views is None or item.id not in views.pictures:
-        return HumanMessage(object_request(item))
-    data: dict[str, Any] = {"label": item.name, "attributes": dict(item.attributes)}
-    picture = await prepare(views.pictures[item.id], views.preparation)
-    text = load_prompt(SEEN_PROMPT).render(object=as_data(data))
-    return HumanMessage(content=[picture.block, {"type": "text", "text": text}])
-
-
-async def _refined(
-    chat: BaseChatModel, rules: SystemMessage, item: SceneObject, views: ObjectPictures | None
-) -> str:
-    reply = reply_text(await chat.ainvoke([rules, await _asked(item, views)]))
-    found = (best_object(reply, None) or {}).get("description")
-    phrase = noun_phrase(item)
-    plain = f"{article(phrase)} {phrase}"
-    if not isinstance(found, str) or not 0 < len(found.strip()) <= _MAX_LENGTH:
-        return plain
-    words = " ".join(found.split()).rstrip(".")
-    alone = SceneGraph(objects=(item,))
-    return plain if unusable_reason(alone, words) or lost_facts(alone, words) else words
-
-
-def _first(errors: BaseExceptionGroup[Exception]) -> BaseException:
-    found: BaseException = errors
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found
+    return load_prompt(prompt).render(object=as_data(data))
 
 
 SCENE_PROMPT = "compose_scene"
@@ -198,18 +156,8 @@ _OBJECT_TOKENS = 40
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Try:
-    """A checked text of the model."""
-
-    text: str
-    lost: tuple[LostFact, ...]
-    problem: str
-    """Problem to report to the model; empty if there is none."""
-
-
 @dataclass(frozen=True)
-class Table6Composer:
+class Table6Composer(ReportingComposer):
     """Scene composition with the paper's prompt as the user's only text, without a check."""
 
     chat: BaseChatModel
@@ -227,21 +175,13 @@ class Table6Composer:
             f"table6@1 {name_of(self.chat)}#{digest_of(self.chat, load_prompt(SCENE_PROMPT).hash)}"
         )
 
-    async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
-        """Return the prompt of ``scene``; of :meth:`word`, the text alone."""
-        return (await self.word(scene, seed, within)).prompt
-
-    def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
-        """Return none: the model decides about places."""
-        return {}
-
     def messages(self, scene: SceneGraph, within: SceneGraph | None = None) -> list[BaseMessage]:
         """Return the messages for ``scene``; the whole scene has no effect."""
         return [HumanMessage(_table6(scene))]
 
     def expected(self, scene: SceneGraph) -> ExpectedUsage:
         """Return the expected usage of one prompt; no call."""
-        lines = lines_as_data(linearize(scene))
+        lines = linearize(scene)
         return _expected(self.chat, 1, Usage(text_tokens(_table6(scene)), text_tokens(lines)))
 
     async def word(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> Wording:
@@ -261,7 +201,7 @@ class Table6Composer:
 
 
 @dataclass(frozen=True)
-class LanguageComposer:
+class LanguageComposer(ReportingComposer):
     """Composer that uses a language model.
 
     A call that fails after its account's retries, or a reply that is unusable twice, is reported
@@ -296,14 +236,6 @@ class LanguageComposer:
         digest = digest_of(self.chat, *parts)
         return f"{self.id}@1 {name_of(self.chat)}#{digest}"
 
-    async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
-        """Return the prompt of ``scene``; of :meth:`word`, the text alone."""
-        return (await self.word(scene, seed, within)).prompt
-
-    def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
-        """Return none: the model decides about places."""
-        return {}
-
     def expected(self, scene: SceneGraph) -> ExpectedUsage:
         """Return the expected usage of one prompt that is complete at once; no call.
 
@@ -311,11 +243,11 @@ class LanguageComposer:
         """
         rules = text_tokens(load_prompt(RULES_PROMPT).text)
         last = text_tokens(self._rules())
-        lines = lines_as_data(linearize(scene))
+        lines = linearize(scene)
         usage, calls = Usage(), 1
         if self.stages:
             asked = load_prompt(WHOLE_PROMPT).render(linearized=lines)
-            for item in different_objects(scene):
+            for item, *_ in different_objects(scene):
                 calls += 1
                 usage += Usage(rules + text_tokens(object_request(item)), _OBJECT_TOKENS)
         else:
@@ -339,55 +271,38 @@ class LanguageComposer:
         """
         name = name_of(self.chat)
         lost: tuple[LostFact, ...] = ()
+        cause: Exception | None = None
         try:
-            seen = ObjectPictures(views, self.preparation) if views else None
-            wording = await self._by_model(scene, within, seen)
-            if not wording.problem:
-                return wording
-            problem, lost = wording.problem, wording.lost
+            refined = None
+            if self.stages:
+                refined = await refine_objects(self.chat, scene, views or {}, self.preparation)
+            messages = self.messages(scene, within, refined)
+            for author in ("model", "model again"):
+                reply = await self.chat.ainvoke(messages)
+                text, missing, problem = _judged(scene, reply_text(reply))
+                lost = missing if author == "model" else lost
+                if not problem:
+                    return Wording(text, author, name, lost)
+                told = load_prompt(AGAIN_PROMPT).render(problem=problem)
+                messages = [*messages, reply, *answers_to(reply, told)]
+            problem = shortened(problem)
         except Exception as error:
             # Whatever the model's library raises: a run has a scene to draw all the same.
-            problem = error_text(error)
-            if self.otherwise is None:
-                raise ComposerError(_unwritten(self.id, name, problem)) from error
+            lost, problem, cause = (), error_text(error), error
         if self.otherwise is None:
-            raise ComposerError(_unwritten(self.id, name, problem))
+            raise ComposerError(_unwritten(self.id, name, problem)) from cause
         _LOG.warning(
             "%s did not compose the prompt (%s): it is written by %s",
             *(name, problem, self.otherwise.id),
         )
-        told = await compose_with_origin(self.otherwise, scene, seed, within)
-        return replace(told, lost=lost, problem=f"{name}: {problem}")
-
-    async def _by_model(
-        self, scene: SceneGraph, within: SceneGraph | None, views: ObjectPictures | None
-    ) -> Wording:
-        name = name_of(self.chat)
-        messages = await self._request(scene, within, views)
-        reply = await self.chat.ainvoke(messages)
-        first = _judged(scene, reply_text(reply))
-        if not first.problem:
-            return Wording(first.text, "model", name)
-        told = load_prompt(AGAIN_PROMPT).render(problem=first.problem)
-        again = await self.chat.ainvoke([*messages, reply, *answers_to(reply, told)])
-        second = _judged(scene, reply_text(again))
-        if second.problem:
-            return Wording("", "model again", name, first.lost, shortened(second.problem))
-        return Wording(second.text, "model again", name, first.lost)
-
-    async def _request(
-        self, scene: SceneGraph, within: SceneGraph | None, views: ObjectPictures | None
-    ) -> list[BaseMessage]:
-        if not self.stages:
-            return self.messages(scene, within)
-        rules = SystemMessage(load_prompt(RULES_PROMPT).text)
-        return self.messages(scene, within, await refine_objects(self.chat, rules, scene, views))
+        wording = await compose_with_origin(self.otherwise, scene, seed, within)
+        return replace(wording, lost=lost, problem=f"{name}: {problem}")
 
     def messages(
         self,
         scene: SceneGraph,
         within: SceneGraph | None = None,
-        refined: dict[str, str] | None = None,
+        refined: Mapping[str, str] | None = None,
     ) -> list[BaseMessage]:
         """Return the messages for ``scene``, or those of the last of :attr:`stages`.
 
@@ -395,11 +310,17 @@ class LanguageComposer:
         """
         rules = SystemMessage(self._rules())
         if self.stages:
-            lines = linearize(scene, refined)
-            text = load_prompt(WHOLE_PROMPT).render(linearized=lines_as_data(lines))
+            text = load_prompt(WHOLE_PROMPT).render(linearized=linearize(scene, refined))
         else:
             text = _table6(scene)
-        if said := _said(scene):
+        intent = scene.intent
+        beside: dict[str, Any] = {
+            "sentence": scene.english,
+            "of the whole picture": [one.text for one in intent.globals],
+            "texts to be written": list(intent.texts),
+            "not in the picture": [one.text for one in intent.exclusions],
+        }
+        if said := {key: value for key, value in beside.items() if value}:
             text += f"\n\n{load_prompt(SAID_PROMPT).render(said=as_data(said))}"
         if within is not None and within != scene:
             whole = as_data(megasg.write(within))
@@ -432,18 +353,6 @@ def _table6(scene: SceneGraph) -> str:
     return load_prompt(SCENE_PROMPT).render(scene_graph=as_data(megasg.write(scene)))
 
 
-def _said(scene: SceneGraph) -> dict[str, Any]:
-    """Return what a person said beside ``scene`` as data; empty if they said nothing."""
-    intent = scene.intent
-    said = {
-        "sentence": scene.english,
-        "of the whole picture": [one.text for one in intent.globals],
-        "texts to be written": list(intent.texts),
-        "not in the picture": [one.text for one in intent.exclusions],
-    }
-    return {key: value for key, value in said.items() if value}
-
-
 def _expected(chat: BaseChatModel, calls: int, usage: Usage) -> ExpectedUsage:
     price = getattr(chat, "price", None)
     return ExpectedUsage(calls, usage, None if price is None else price(usage))
@@ -461,21 +370,21 @@ def _description(reply: str) -> str:
     return " ".join(text.split())
 
 
-def _judged(scene: SceneGraph, reply: str) -> _Try:
-    """Return the description in a model's reply, and what is wrong with it."""
+def _judged(scene: SceneGraph, reply: str) -> tuple[str, tuple[LostFact, ...], str]:
+    """Return the description in a model's reply, lost facts and the problem to report to it."""
     text = _description(reply)
-    if not text:
-        return _Try("", (), f"there is {_NO_DESCRIPTION}.")
+    problem = f"there is {_NO_DESCRIPTION}."
     if len(text) > MAX_LENGTH:
-        return _Try("", (), f"it has {len(text)} characters, and at most {MAX_LENGTH} are wanted.")
-    if wrong := unusable_reason(scene, text):
-        return _Try("", (), wrong)
+        problem = f"it has {len(text)} characters, and at most {MAX_LENGTH} are wanted."
+    elif text:
+        problem = unusable_reason(scene, text)
+    if problem:
+        return "", (), problem
     lost = lost_facts(scene, text)
     missing = [f"{fact.kind}: {fact.statement}" for fact in lost]
     missing += [
         f"{one.kind}: {one.text}" for one in scene.intent.globals if compared(one.text, text).lost
     ]
-    problem = ""
     if missing:
         problem = f"it does not state these facts of the scene:\n{as_data(missing)}"
-    return _Try(text, lost, problem)
+    return text, lost, problem

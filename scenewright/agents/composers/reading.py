@@ -74,11 +74,7 @@ WORN = _LISTS.words("labels", "worn")
 _PARTS_OF: Mapping[str, frozenset[str]] = {
     whole: frozenset(parts.split()) for whole, parts in _LISTS.data["parts"].items()
 }
-
-
-def has_part(whole: str, part: str) -> bool:
-    """Return whether one body part has another: an arm has a hand, a hand has no arm."""
-    return part in _PARTS_OF.get(whole, ())
+"""Body part → parts of it: an arm has a hand, a hand has no arm."""
 
 
 def same_values(word: str) -> frozenset[str]:
@@ -97,6 +93,7 @@ PRONOUNS = (
     | {"this", "these", "those", "him", "them", "same", "all", "someone", "somebody"}
 )  # fmt: skip
 """Pronouns for an object named before."""
+_SIGNS: Mapping[str, tuple[str, ...]] = {"comma": (",",), "owner": ("'s",)}
 _INDEFINITE = frozenset({"a", "an", "another", "one", "other"})
 _INSIDE_NOUN_PHRASE = frozenset(
     {"adjective", "noun", "and", "comma", "adverb", "number", "ing", "participle", "quote"}
@@ -117,6 +114,7 @@ MULTIPLE = {
 }
 """Word → number of what it names."""
 _MANY_TIMES = 12
+_FOR_PEOPLE = PEOPLE_PRONOUNS | {"his", "their", "they", "someone", "somebody", "them"}
 _WORDS_FOR_PEOPLE = frozenset(
     {"person", "human", "subject", "figure", "someone", "people", "man", "woman"}
 )
@@ -241,9 +239,13 @@ class Text:
         names = tuple(dict.fromkeys(label.casefold() for label in labels))
         read = []
         for words, said in sentences(text):
-            expanded = tuple(_expanded(words, said))
-            if expanded:
-                read.append(Sentence(expanded, _mentions(expanded, names)))
+            read_words = tuple(
+                Word(piece, token.tag, number)
+                for number, token in enumerate(tag(words, said))
+                for piece in _SIGNS.get(token.tag) or words_of(token.text)
+            )
+            if read_words:
+                read.append(Sentence(read_words, _mentions(read_words, names)))
         return cls(tuple(read))
 
     def count(self, name: str) -> int:
@@ -269,22 +271,18 @@ class Text:
         )
 
 
-def _expanded(words: Sequence[str], said: dict[str, str]) -> Iterator[Word]:
-    for number, token in enumerate(tag(words, said)):
-        if token.tag == "comma":
-            yield Word(",", "comma", number)
-        elif token.tag == "owner":
-            yield Word("'s", "owner", number)
-        for piece in words_of(token.text) if token.tag not in ("comma", "owner") else ():
-            yield Word(piece, token.tag, number)
-
-
 def _brought_in(sentence: Sentence, mention: Mention, described: set[frozenset[str]]) -> int:
     """Return how many new objects a mention adds; notes its description."""
     words = sentence.words
     begin = mention.start
-    while begin > 0 and (
-        words[begin - 1].tag in _BEFORE_NOUN or _joins_adjectives(words, begin - 1)
+    while (
+        begin > 0
+        and (
+            words[begin - 1].tag in _BEFORE_NOUN
+            # "Three black and white zebras".
+            or [word.tag for word in words[max(0, begin - 2) : begin + 1]]
+            in (["adjective", "and", "adjective"], ["adjective", "comma", "adjective"])
+        )
     ):
         begin -= 1
         if words[begin].text in _INDEFINITE or words[begin].tag in ("article", "possessive"):
@@ -320,12 +318,6 @@ _BEFORE_NOUN = frozenset(
 )
 
 
-def _joins_adjectives(words: Sequence[Word], at: int) -> bool:
-    """Return whether a word joins two adjectives: "three black and white zebras"."""
-    around = [word.tag for word in words[max(0, at - 1) : at + 2 : 2]]
-    return words[at].tag in ("and", "comma") and around == ["adjective", "adjective"]
-
-
 def _number(word: str) -> int:
     if word.isascii() and word.isdigit():
         return int(word) if len(word) < 4 else 0
@@ -347,38 +339,35 @@ def _mentions(words: Sequence[Word], names: Sequence[str]) -> tuple[Mention, ...
     for name, wanted, head, strict in _ways(names):
         for start in range(len(words)):
             end = _matched(words, start, wanted)
-            if end is None or (
-                any(taken[start:end]) and not (strict and _compound(found, start, end))
-            ):
+            if end is None:
+                continue
+            # "Hand" in "hand bag" is part of a longer label; "street" in "street sign of the
+            # street" is not.
+            inside = strict and all(m.head != end - 1 and m.end - m.start > end - start
+                                    for m in found if m.start < end and start < m.end)  # fmt: skip
+            if any(taken[start:end]) and not inside:
                 continue
             at = min(start + head, end - 1)
             taken[start:end] = [True] * (end - start)
             text = words[at].text
-            several = singular(text) != text or text in MANY or _counted(words, start)
+            # "Eight colorful starfish".
+            near = words[max(0, start - 4) : start]
+            cuts = [n for n, w in enumerate(near, 1) if w.tag in ("article", "preposition")]
+            counted = any(_number(word.text) > 1 for word in near[max(cuts, default=0) :])
+            several = singular(text) != text or text in MANY or counted
             found.append(Mention(name, start, at, end, several))
     found += _scattered(words, names, found)
-    found += _people(words, names, found)
+    pronoun = next((at for at, word in enumerate(words) if word.text in _FOR_PEOPLE), None)
+    for name in names if pronoun is not None else ():
+        # "He is standing".
+        people = name in _WORDS_FOR_PEOPLE or (name in PRONOUNS and is_animate(name))
+        if people and pronoun is not None and not any(m.name == name for m in found):
+            found.append(Mention(name, pronoun, pronoun, pronoun + 1, False))
     return tuple(sorted(found, key=lambda mention: (mention.start, -mention.end)))
-
-
-def _compound(found: Sequence[Mention], start: int, end: int) -> bool:
-    """Return whether the words belong to a longer label.
-
-    "hand" in "hand bag" does; "street" in "street sign of the street" does not.
-    """
-    return all(m.head != end - 1 and m.end - m.start > end - start
-               for m in found if m.start < end and start < m.end)  # fmt: skip
 
 
 def _same_noun(first: str, second: str) -> bool:
     return first == second or singular(first) == singular(second)
-
-
-def _counted(words: Sequence[Word], start: int) -> bool:
-    """Return whether a number above one precedes the noun: "eight colorful starfish"."""
-    near = words[max(0, start - 4) : start]
-    cut = max((n for n, w in enumerate(near) if w.tag in ("article", "preposition")), default=-1)
-    return any(_number(word.text) > 1 for word in near[cut + 1 :])
 
 
 def _matched(words: Sequence[Word], start: int, wanted: Sequence[str]) -> int | None:
@@ -405,22 +394,17 @@ def _ways(names: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...], int, boo
     for name in sorted(names, key=len, reverse=True):
         yield name, words_of(name), _head(name), True
     for name in names:
-        for other in sorted(_kinds(name)):
+        words = words_of(name)
+        kinds = SAID_FOR.get(singular(name), frozenset()) | SAID_FOR.get(name, frozenset())
+        if len(words) > 1:
+            kinds |= SAID_FOR.get(singular(words[-1]), frozenset())
+        for other in sorted(kinds):
             yield name, words_of(other), len(words_of(other)) - 1, False
     heads = [words_of(name)[_head(name)] for name in names if words_of(name)]
     for name in names:
         words = words_of(name)
         if len(words) > 1 and name not in NOT_COMPOUND and heads.count(words[_head(name)]) == 1:
             yield name, (words[_head(name)],), 0, False
-
-
-def _kinds(name: str) -> frozenset[str]:
-    words = words_of(name)
-    head = singular(words[-1]) if words else ""
-    found = SAID_FOR.get(singular(name), frozenset()) | SAID_FOR.get(name, frozenset())
-    if len(words) > 1 and head in SAID_FOR:
-        found |= SAID_FOR[head]
-    return found
 
 
 def _scattered(
@@ -442,23 +426,6 @@ def _scattered(
                 break
 
 
-def _people(
-    words: Sequence[Word], names: Sequence[str], found: Sequence[Mention]
-) -> Iterator[Mention]:
-    """Return pronouns for a class of people not named in the sentence: "He is standing"."""
-    for name in names:
-        if any(m.name == name for m in found) or not (
-            name in _WORDS_FOR_PEOPLE or is_animate(name)
-        ):
-            continue
-        if name in PRONOUNS or name in _WORDS_FOR_PEOPLE:
-            fits = PEOPLE_PRONOUNS | {"his", "their", "they", "someone", "somebody", "them"}
-            for at, word in enumerate(words):
-                if word.text in fits:
-                    yield Mention(name, at, at, at + 1, False)
-                    break
-
-
 def _head(name: str) -> int:
     """Return the index of the head noun: the last word, or the last before "of"."""
     words = words_of(name)
@@ -472,7 +439,7 @@ def may_have_part(owner: str, name: str) -> bool:
     """Return whether a label is a body part of an owner that is named as well."""
     part = _head_noun(name)
     whole = _head_noun(owner)
-    return part in PARTS and (whole not in PARTS or has_part(whole, part))
+    return part in PARTS and (whole not in PARTS or part in _PARTS_OF.get(whole, ()))
 
 
 def _head_noun(name: str) -> str:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from scenewright.agents.composers.reading import (
     OWNING,
-    Mention,
     Sentence,
     Text,
     Word,
@@ -33,6 +32,9 @@ from scenewright.core.vocabulary import (
     verbs_in_text,
 )
 
+_BEFORE_NOUN = frozenset(
+    {"adjective", "noun", "number", "participle", "adverb", "and", "comma", "ing"}
+)
 _EVERY = frozenset({"each", "both", "all", "every"})
 _HAVING = frozenset(map(canonical, ("has", "with", "of")))
 _WORN = frozenset({"in", "on"})
@@ -167,18 +169,17 @@ class _Ends:
         if self.precedes(name, start):
             return True
         # "On the table lies a ball", "…, behind the door there is a board".
-        fresh = not any(m.head < start for m in self.sentence.mentions) or (
-            self.sentence.words[start - 1].tag in ("comma", "clause", "and")
-        )
-        return fresh and any(self._apart(start, m) for m in self.sentence.of(name))
-
-    def _apart(self, start: int, mention: Mention) -> bool:
-        """Return whether a mention after a phrase is independent of it."""
-        led_to = self.sentence.after(start)
-        if not led_to or mention.start < led_to[0].end:
+        words = self.sentence.words
+        fresh = not any(m.head < start for m in self.sentence.mentions)
+        if not fresh and words[start - 1].tag not in ("comma", "clause", "and"):
             return False
-        between = self.sentence.words[led_to[0].end : mention.start]
-        return any((w.tag != "and" and w.tag in _BREAKS) or w.tag in _VERBAL for w in between)
+        led_to = self.sentence.after(start)
+        return any(
+            word.tag in _VERBAL or (word.tag in _BREAKS and word.tag != "and")
+            for m in (self.sentence.of(name) if led_to else ())
+            if m.start >= led_to[0].end
+            for word in words[led_to[0].end : m.start]
+        )
 
 
 def _goes_on(between: Sequence[Word]) -> bool:
@@ -257,12 +258,7 @@ def _in_the_picture(ends: _Ends, asked: _Asked) -> int:
     here = [said for said in own if same or said not in others]
     there = [turned for said in others if (same or said not in own) and (turned := converse(said))]
     told = (here if ends.target in ends.all else []) + (there if ends.source in ends.all else [])
-    return int(any(_shows(said, asked.name) for said in told))
-
-
-def _shows(said: str, asked: str) -> bool:
-    """Return whether a thing's side of the picture implies the relation."""
-    return entails(said, asked) or asked in _ALSO.get(said, ())
+    return int(any(entails(said, asked.name) or asked.name in _ALSO.get(said, ()) for said in told))
 
 
 def _places_in(sentence: Sentence) -> Iterator[tuple[int, int, str]]:
@@ -291,13 +287,14 @@ def _owned(ends: _Ends, owner: str, owned: str, loosely: bool = True) -> bool:
     words = sentence.words
     owners = sentence.of(owner)
     for mention in sentence.of(owned):
-        start = _phrase_start(words, mention)
-        for at in range(start, mention.start):
-            if words[at].tag == "owner" and any(m.end == at for m in owners):
-                return True
+        for at in range(mention.start - 1, -1, -1):
             known = owner in ends.seen or any(m.head < at for m in owners)
             if words[at].tag == "possessive" and known:
                 return True
+            if words[at].tag == "owner" and any(m.end == at for m in owners):
+                return True
+            if words[at].tag not in _BEFORE_NOUN:
+                break
     for mention in sentence.of(owned):
         if any(m.end == mention.start or (m.start == mention.end + 1 and
                words[mention.end].text == "of") for m in owners):  # fmt: skip
@@ -316,19 +313,6 @@ def _owned(ends: _Ends, owner: str, owned: str, loosely: bool = True) -> bool:
     return False
 
 
-def _phrase_start(words: Sequence[Word], mention: Mention) -> int:
-    """Return where the noun phrase of a mention begins."""
-    start = mention.start
-    while start and words[start - 1].tag in (
-        *("adjective", "noun", "number", "possessive", "owner", "participle", "adverb", "and"),
-        *("comma", "ing"),
-    ):
-        start -= 1
-        if words[start].tag in ("possessive", "owner"):
-            break
-    return start
-
-
 def _by_place(ends: _Ends, asked: _Asked) -> int:
     """Count the prepositions, entailing verbs and converses that join the two."""
     found: set[int] = set()
@@ -341,7 +325,9 @@ def _by_place(ends: _Ends, asked: _Asked) -> int:
         if words[start].tag == "place" and (end == len(words) or words[end].tag in _BREAKS):
             # "A dog at the top, a cat": a place in the picture joins no two things.
             continue
-        if phrase == "by" and _is_agent(words, start):
+        done = converse(f"{words[start - 1].text} by") if phrase == "by" and start else None
+        if done is not None and kind_of(done) == "social":
+            # "Held by a dog", but not "parked by a house".
             continue
         if _tells(phrase, asked.name) and (
             ends.leads_to(ends.target, end) and ends.begins(ends.source, start)
@@ -355,12 +341,6 @@ def _by_place(ends: _Ends, asked: _Asked) -> int:
         ):
             found.add(start)
     return len(found)
-
-
-def _is_agent(words: Sequence[Word], at: int) -> bool:
-    """Return whether "by" names an agent: "held by a dog", but not "parked by a house"."""
-    done = converse(f"{words[at - 1].text} by") if at else None
-    return done is not None and kind_of(done) == "social"
 
 
 def _tells(said: str, asked: str) -> bool:

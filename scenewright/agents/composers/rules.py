@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scenewright.core.english import article
@@ -23,9 +23,11 @@ from scenewright.core.layout import (
     Region,
     canonical_predicate,
     cell_at,
+    is_allowed,
     place_what_fits,
     region_of_cell,
 )
+from scenewright.core.ports.composer import Wording
 from scenewright.core.questions import noun_phrase
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 
@@ -148,7 +150,10 @@ def describe(scene: SceneGraph, cells: Mapping[str, Cell], setting: str) -> list
 
 @dataclass(frozen=True)
 class GridComposer:
-    """Composition by planning places on the grid and a fixed grammar."""
+    """Composition by planning places on the grid and a fixed grammar.
+
+    A relation that no plan can hold with the others is told as unsaid.
+    """
 
     defaults: Mapping[str, Mapping[str, str]] | None = None
     """Attributes added to a class where the scene has none, for example ``{"tree": {"color":
@@ -177,9 +182,15 @@ class GridComposer:
 
     async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
         """Plan places for the objects of the whole scene, then describe ``scene``."""
+        return (await self.word(scene, seed, within)).prompt
+
+    async def word(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> Wording:
+        """Return :meth:`compose` with the relations that the places do not show."""
         full = self._full(scene)
         whole = full if within is None else within
-        return text_of(describe(full, place_what_fits(whole, seed), setting_of(whole)))
+        cells = place_what_fits(whole, seed)
+        prompt = text_of(describe(full, cells, setting_of(whole)))
+        return Wording(prompt, self.id, unsaid=tuple(_against(scene, cells)))
 
     async def compose_at(
         self, scene: SceneGraph, places: Mapping[str, Region], within: SceneGraph
@@ -191,6 +202,16 @@ class GridComposer:
     def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
         """Return a cell of the 3×3 grid for each object; empty if the scene does not fit on it."""
         return {key: region_of_cell(cell) for key, cell in place_what_fits(scene, seed).items()}
+
+
+def _against(scene: SceneGraph, cells: Mapping[str, Cell]) -> Iterator[tuple[str, str, str]]:
+    """Yield the relations that are said by places, and by these are not."""
+    for relation in scene.relations:
+        said, ends = canonical_predicate(relation.predicate), (relation.source, relation.target)
+        if said not in _SAID_BY_PLACE or not all(end in cells for end in ends):
+            continue
+        if not is_allowed(said, *(cells[end] for end in ends)):
+            yield relation.source, relation.predicate, relation.target
 
 
 WORDING_VERSION = 1

@@ -15,15 +15,14 @@ fit: relations first, then attributes, then objects.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Set
 from dataclasses import dataclass
 
 from scenewright.agents.composers.editing import edited_sentence
 from scenewright.agents.composers.english import grouped
 from scenewright.agents.composers.writing import Writer
-from scenewright.core.layout import Region
-from scenewright.core.ports.composer import PromptBudget, Wording
-from scenewright.core.scene import Attributes, SceneGraph
+from scenewright.core.ports.composer import PromptBudget, ReportingComposer, Wording
+from scenewright.core.scene import Attributes, SceneGraph, SceneObject
 from scenewright.core.wishes import as_said, exclusion_phrase, goes_on, picture_phrase
 
 _VERSION = 4
@@ -84,7 +83,11 @@ def sentences_within(
     told: set[tuple[str, ...]] = set()
     unsaid: list[tuple[str, ...]] = []
     text = ""
-    for part in _parts(scene):
+    # The most important facts first.
+    parts: list[tuple[str, ...]] = [(item.id,) for item in scene.objects]
+    parts += ((item.id, key) for item in scene.objects for key in item.attributes)
+    parts += ((one.source, one.predicate, one.target) for one in scene.relations)
+    for part in parts:
         ends = {part[0], part[-1]} if len(part) > 2 else {part[0]}
         known = len(part) == 1 or all((end,) in told for end in ends)
         longer = sentences(_part_of(scene, told | {part}), brief=True) if known else ""
@@ -96,36 +99,23 @@ def sentences_within(
     return text, tuple(unsaid)
 
 
-def _parts(scene: SceneGraph) -> Iterator[tuple[str, ...]]:
-    """Return the facts of a scene, the most important first."""
-    yield from ((item.id,) for item in scene.objects)
-    yield from ((item.id, key) for item in scene.objects for key in item.attributes)
-    yield from ((one.source, one.predicate, one.target) for one in scene.relations)
-
-
 def _part_of(scene: SceneGraph, told: Set[tuple[str, ...]]) -> SceneGraph:
-    objects = (
-        item.model_copy(
-            update={
-                "attributes": Attributes(
-                    {key: value for key, value in item.attributes.items() if (item.id, key) in told}
-                )
-            }
-        )
-        for item in scene.objects
-        if (item.id,) in told
-    )
+    objects: list[SceneObject] = []
+    for item in scene.objects:
+        if (item.id,) in told:
+            kept = {key: value for key, value in item.attributes.items() if (item.id, key) in told}
+            objects.append(item.model_copy(update={"attributes": Attributes(kept)}))
     return SceneGraph(
         objects=tuple(objects),
         relations=tuple(
             one for one in scene.relations if (one.source, one.predicate, one.target) in told
         ),
-        intent=scene.intent.of(item.id for item in scene.objects if (item.id,) in told),
+        intent=scene.intent.of(item.id for item in objects),
     )
 
 
 @dataclass(frozen=True)
-class SentenceComposer:
+class SentenceComposer(ReportingComposer):
     """Composer by a grammar; needs no language model and adds no places."""
 
     room: PromptBudget | None = None
@@ -149,7 +139,10 @@ class SentenceComposer:
         return f"{self.id}@{_VERSION}{within}{spoken}"
 
     async def word(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> Wording:
-        """Return the prompt of :meth:`compose`, with the facts that have no room in it."""
+        """Return a prompt with every fact of ``scene`` that fits, and those that do not.
+
+        The seed and the whole scene have no effect.
+        """
         said = scene.sentence_for(self.languages).strip() if self.verbatim else ""
         if said and (self.room is None or self.room.holds(said)):
             return Wording(said, self.id)
@@ -161,14 +154,3 @@ class SentenceComposer:
             return Wording(sentences(scene), "sentences")
         text, unsaid = sentences_within(scene, self.room)
         return Wording(text, "sentences", unsaid=unsaid)
-
-    async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
-        """Return a prompt with every fact of ``scene`` that fits.
-
-        The seed and the whole scene have no effect.
-        """
-        return (await self.word(scene, seed, within)).prompt
-
-    def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
-        """Return none."""
-        return {}

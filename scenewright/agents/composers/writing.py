@@ -21,6 +21,7 @@ from scenewright.agents.composers.clauses import (
 )
 from scenewright.agents.composers.english import (
     CLOSE,
+    HAS,
     Edge,
     Group,
     Predicate,
@@ -37,7 +38,6 @@ _MOST_CLAUSES = 3
 """Most predicates of one subject in a sentence."""
 _MOST_WORDS = 22
 """Most words of a sentence that "which is …" may extend."""
-_HAS = Predicate("verb", "have")
 _HIS = {
     **dict.fromkeys(("man", "boy", "guy", "gentleman", "king", "prince", "father", "he"), "his"),
     **dict.fromkeys(("woman", "girl", "lady", "queen", "princess", "mother", "she"), "her"),
@@ -62,8 +62,8 @@ class Writer:
         self._brief = brief
         self._caption = caption
         self._named: list[Group] = [*known]
-        self._spoken: set[int] = set()
-        self._stated: set[int] = {id(group) for group in known}
+        for group in known:
+            group.stated = True
         self._alone: list[Group] = []
         self._subject: Group | None = None
         self._existing = False
@@ -72,15 +72,13 @@ class Writer:
 
     def write(self) -> list[str]:
         def rank(group: Group) -> tuple[bool, bool, int, int]:
-            owns = any(edge.predicate == _HAS for edge in group.outgoing)
+            owns = any(edge.predicate == HAS for edge in group.outgoing)
             return bool(group.incoming), not owns, -len(group.outgoing), group.at
 
-        order = sorted(self._groups, key=rank)
-        for group in order:
+        for group in sorted(self._groups, key=rank):
             self._speak(group)
         if self._alone:
-            self._subject = None
-            self._existing = bool(self.sentences)
+            self._subject, self._existing = None, bool(self.sentences)
             text = self._listed(self._alone)
             if self.sentences and not self._brief:
                 text = f"There {'are' if self._alone[0].many else 'is'} {text}"
@@ -89,25 +87,18 @@ class Writer:
 
     def _speak(self, group: Group) -> None:
         """Return the rest about a group, then about related groups."""
-        if id(group) in self._spoken:
+        if group.spoken:
             return
-        self._spoken.add(id(group))
-        ahead = [edge for edge in group.outgoing if not edge.done and not self._waits(edge)]
+        group.spoken = True
         if not group.outgoing and not group.incoming and not group.said.states:
             self._alone.append(group)
             return
         touched = [edge.target for edge in group.outgoing]
-        if ahead or (group.said.states and id(group) not in self._stated):
+        if group.ahead or group.states:
             self._write_group(group)
-        elif group not in self._named and not group.incoming and not touched:
-            self._alone.append(group)
-        for other in touched:
+        sources = (edge.source for one in (group, *touched) for edge in one.incoming)
+        for other in (*touched, *sources):
             self._speak(other)
-        for edge in group.incoming:
-            self._speak(edge.source)
-        for other in touched:
-            for edge in other.incoming:
-                self._speak(edge.source)
 
     def _write_group(self, group: Group) -> None:
         """Return sentences with the group as their subject."""
@@ -118,7 +109,7 @@ class Writer:
         if fresh and not self._brief:
             self._near[id(group)], clauses = placed_first(clauses)
         told = clauses[0].edges[0] if len(clauses) == 1 and clauses[0].edges else None
-        if told is not None and told.owned and told.predicate == _HAS and not told.each:
+        if told is not None and told.owned and told.predicate == HAS and not told.each:
             # "A cat's head" is no cat that has a head.
             group, fresh, clauses = told.target, told.target not in self._named, []
             subject = self._of_owner(group, told)
@@ -141,8 +132,9 @@ class Writer:
             subject, many = f"{subject} and {self._mention(other)}", True
         elif fresh and not owned:
             for other in self._doing_the_same(group, clauses):
-                subject = self._with_another(subject, other)
-                many = True
+                front, joined, behind = subject.rpartition(" and ")
+                subject = f"{front}, {behind}" if joined else subject
+                subject, many = f"{subject} and {self._mention(other)}", True
         while clauses:
             # Where it is done goes with what is done.
             most = _MOST_CLAUSES + (clauses[0].kind == "do" and clauses[-1].is_place)
@@ -178,77 +170,34 @@ class Writer:
         told = next(iter(clauses[0].edges), None)
         if told is not None and told.each:
             return
-        mine = (group.name.casefold(), group.said.before)
-        known = {mine}
+        known = [group]
         for other in self._groups:
-            called = (other.name.casefold(), other.said.before)
-            if other in self._named or other.incoming or called in known:
+            if other in self._named or other.incoming:
                 continue
-            if (called[0], ()) in known or (
-                not called[1] and any(called[0] == n for n, _ in known)
-            ):
+            words = other.said.before
+            if any(one.label == other.label and (one.said.before in ((), words) or not words)
+                   for one in known):  # fmt: skip
                 continue
-            if told is None and (other.outgoing or other.said.states != group.said.states):
+            # A relation like ``told``, or the same states, are all that is to be said.
+            only = [(told.target, told.predicate, False, False)] if told is not None else []
+            if other.said.states != (group.said.states if told is None else ()) or only != [
+                (edge.target, edge.predicate, edge.done, edge.each) for edge in other.outgoing
+            ]:
                 continue
-            if told is not None and not self._only(other, told):
-                continue
-            known.add(called)
+            known.append(other)
             for edge in other.outgoing:
                 edge.done = True
-            self._stated.add(id(other))
-            self._spoken.add(id(other))
+            other.stated = other.spoken = True
             yield other
-
-    @staticmethod
-    def _only(group: Group, told: Edge) -> bool:
-        """Return whether a relation like ``told`` is all that is to be said of a group."""
-        return (
-            len(group.outgoing) == 1
-            and not group.said.states
-            and not group.outgoing[0].done
-            and not group.outgoing[0].each
-            and group.outgoing[0].target is told.target
-            and group.outgoing[0].predicate == told.predicate
-        )
-
-    def _with_another(self, subject: str, other: Group) -> str:
-        front, joined, last = subject.rpartition(" and ")
-        if joined and self._named[-1] is not other and front:
-            return f"{front}, {last} and {self._mention(other)}"
-        return f"{subject} and {self._mention(other)}"
-
-    @staticmethod
-    def _waits(edge: Edge) -> bool:
-        """Return whether a possession is told where it is mentioned: "on the dog's head"."""
-        owners = [e for e in edge.target.incoming if e.predicate == _HAS]
-        others = [
-            e
-            for e in (*edge.target.incoming, *edge.target.outgoing)
-            if e is not edge and e.target is not edge.source and e.predicate.place != "behind"
-        ]
-        return (
-            edge.predicate == _HAS
-            and not edge.done
-            and not edge.each
-            and edge.source.number == 1
-            and edge.source is not edge.target
-            and len(owners) == 1
-            and bool(others or edge.target.said.states)
-        )
 
     def _owned(self, group: Group) -> list[Edge]:
         """Return the possessions that "with" can state: "a man with a hat is …"."""
-        ahead = [
-            edge
-            for edge in group.outgoing
-            if not edge.done and edge.predicate.place != "behind" and not self._waits(edge)
-        ]
-        has = [e for e in ahead if e.predicate == _HAS and not e.each]
+        ahead = [edge for edge in group.ahead if edge.predicate.place != "behind"]
+        has = [edge for edge in ahead if edge.predicate == HAS and not edge.each]
         if not has or (len(has) == len(ahead) and not group.said.states):
             return []
-        if any(edge.predicate.place == "behind" for edge in group.outgoing) or group.said.behind:
-            return []
-        if group.said.texts or group.without:
+        behind = any(edge.predicate.place == "behind" for edge in group.outgoing)
+        if behind or group.said.behind or group.said.texts or group.without:
             return []
         for edge in has[:_MOST_CLAUSES]:
             edge.done = True
@@ -257,19 +206,16 @@ class Writer:
     def _clauses(self, group: Group) -> list[Clause]:
         """Return the remaining clauses of the group: possessions, actions, places."""
         alike: dict[tuple[Predicate, bool], list[Edge]] = {}
-        for edge in group.outgoing:
-            behind = edge.predicate.place == "behind" and not edge.each
-            if not edge.done and not behind and not self._waits(edge):
+        for edge in group.ahead:
+            if edge.predicate.place != "behind" or edge.each:
                 edge.done = True
                 alike.setdefault((edge.predicate, edge.each), []).append(edge)
-        verbs = [Clause("verb", p, edges) for (p, _), edges in alike.items() if p.place == "verb"]
-        rest = [
-            Clause(kind_of(p), p, edges) for (p, _), edges in alike.items() if p.place != "verb"
+        states: list[tuple[Predicate, list[Edge]]] = [
+            (Predicate("be", s), []) for s in group.states
         ]
-        states = [] if id(group) in self._stated else list(group.said.states)
-        self._stated.add(id(group))
-        predicates = [Predicate("be", state) for state in states]
-        rest = [*(Clause(kind_of(one), one, []) for one in predicates), *rest]
+        group.stated = True
+        told = [*states, *((predicate, edges) for (predicate, _), edges in alike.items())]
+        rest = [Clause(kind_of(predicate), predicate, edges) for predicate, edges in told]
         for clause in [one for one in rest if not one.edges and is_deed(one.predicate.words)]:
             places = [one for one in rest if one is not clause and follows_a_verb(one, clause)]
             if places:
@@ -278,9 +224,8 @@ class Writer:
                     clause.kind, Predicate("be", words), places[0].edges
                 )
                 rest.remove(clause)
-        found = [*verbs, *same_target(same_deed(rest))]
-        order = {"verb": 0, "do": 1, "at": 2}
-        return sorted(found, key=lambda clause: order[clause.kind])
+        found = same_target(same_deed(rest))
+        return sorted(found, key=lambda clause: ("verb", "do", "at").index(clause.kind))
 
     def _joined(
         self, group: Group, subject: str, clauses: Sequence[Clause], many: bool, reduced: bool
@@ -305,9 +250,9 @@ class Writer:
                 words = clause.predicate.finite(many)
             elif clause.kind == "at" and not clause.edges:
                 plain = plain and rough(words.split()[0]) in ("preposition", "participle")
-            if new is not None and clause.predicate == _HAS:
+            if new is not None and clause.predicate == HAS:
                 targets = " ".join([targets, *self._inside(group, new)])
-            elif clause.predicate == _HAS:
+            elif clause.predicate == HAS:
                 targets = " ".join([targets, *self._all_inside(group, edges)])
             words = f"each {words}" if clause.edges and clause.edges[0].each else words
             said[part].append(f"{words} {targets}".strip())
@@ -326,7 +271,7 @@ class Writer:
         ]
         if (
             reduced
-            and all(one.predicate == _HAS for one in clauses)
+            and all(one.predicate == HAS for one in clauses)
             and not clauses[-1].edges[0].each
         ):
             words = said["verb"][0].partition(" ")[2]
@@ -357,14 +302,11 @@ class Writer:
 
     def _going_on(self, group: Group, text: str) -> str:
         """Return ", which is …" for the last thing named, if little is left to say."""
-        ahead = [edge for edge in group.outgoing if not edge.done and not self._waits(edge)]
-        states = 0 if id(group) in self._stated else len(group.said.states)
-        count = len({edge.predicate for edge in ahead}) + states
+        count = len({edge.predicate for edge in group.ahead}) + len(group.states)
         long = len(text.split()) > _MOST_WORDS
-        done = self._brief or id(group) in self._spoken
-        if not 0 < count <= 2 or long or done:
+        if not 0 < count <= 2 or long or self._brief or group.spoken:
             return ""
-        self._spoken.add(id(group))
+        group.spoken = True
         self._subject = group
         clauses = self._clauses(group)
         who = "who" if is_person(group.name) else "which"
@@ -376,7 +318,7 @@ class Writer:
         if last is not None and not more.startswith(","):
             more += self._going_on(last, text + more)
         # What it is related to is told in turn.
-        self._spoken.discard(id(group))
+        group.spoken = False
         return more
 
     # Noun phrases
@@ -384,54 +326,40 @@ class Writer:
     def _listed(self, groups: Sequence[Group], each: bool = False) -> str:
         """Return the groups joined, like new ones counted: "two paintings and a dog"."""
         parts: list[str] = []
-        at = 0
-        while at < len(groups):
-            group = groups[at]
-            same = [group]
-            if not each and group.number == 1 and self._is_plain(group):
-                for other in groups[at + 1 :]:
-                    if not (
-                        self._is_plain(other)
-                        and other.name.casefold() == group.name.casefold()
-                        and other.said.before == group.said.before
-                    ):
+        rest = [*groups]
+        while rest:
+            group, same = rest[0], rest[:1]
+            if not each and self._is_plain(group):
+                for other in rest[1:]:
+                    if not (self._is_plain(other) and other.called == group.called):
                         break
                     same.append(other)
-            at += len(same)
-            if len(same) == 1 or any(
-                g.name.casefold() == group.name.casefold() for g in self._named
-            ):
+            del rest[: len(same)]
+            if len(same) == 1 or any(one.label == group.label for one in self._named):
                 parts += [self._mention(one, each) for one in same]
                 continue
             self._named += same
-            items = [item.id for one in same for item in one.items]
-            number = _quantity(group, items)
-            said = [*number, group.adjectives, plural(group.name)]
-            parts.append(" ".join(filter(None, said)))
+            number = _quantity(group, [item.id for one in same for item in one.items])
+            parts.append(" ".join(filter(None, [*number, group.adjectives, plural(group.name)])))
         return listed(parts)
 
     def _is_plain(self, group: Group) -> bool:
         """Return whether the first mention of a group is only its label with adjectives."""
         said = group.said
-        behind = any(edge.predicate.place == "behind" for edge in group.outgoing)
-        owned = any(self._waits(edge) for edge in group.incoming)
-        return (
-            group not in self._named
-            and group.number == 1
-            and not (said.behind or said.texts or group.without or group.proper)
-            and not behind
-            and not owned
-            and not is_many(group.name)
-            and not is_mass(group.name)
+        return not (
+            group in self._named
+            or group.number > 1
+            or (said.behind or said.texts or group.without or group.proper)
+            or any(edge.predicate.place == "behind" for edge in group.outgoing)
+            or any(edge.deferred for edge in group.incoming)
+            or is_many(group.name)
+            or is_mass(group.name)
         )
 
     def _mention(self, group: Group, each: bool = False) -> str:
         if group in self._named:
             return self._again(group)
-        return self._first(group, each)
-
-    def _first(self, group: Group, each: bool = False) -> str:
-        owner = next((edge for edge in group.incoming if self._waits(edge)), None)
+        owner = next((edge for edge in group.incoming if edge.deferred), None)
         if owner is not None and not each:
             return self._of_owner(group, owner)
         self._named.append(group)
@@ -439,23 +367,23 @@ class Writer:
 
     def _introduced(self, group: Group, each: bool) -> str:
         """Return the first mention of a group without what follows its noun."""
-        same = [g for g in self._named[:-1] if g.name.casefold() == group.name.casefold()]
-        alike = [g for g in same if g.said.before == group.said.before]
+        same = [one for one in self._named[:-1] if one.label == group.label]
+        alike = [one for one in same if one.said.before == group.said.before]
         words = group.adjectives
         rest = None if same else self._rest_of(group)
         if rest is not None and group.count is not None:
-            self._spoken.add(id(rest))
+            rest.spoken = True
             number = _quantity(group, group.count.objects) or ["the"]
             return " ".join(["one of", *number, words, plural(group.name)])
         many = is_many(group.name) and not group.proper
+        several = group.number > 1 and not each
+        number = _quantity(group, group.ids) if several else []
         if group.possessive and not same and self._is_theirs(group.possessive):
-            number = _quantity(group, [item.id for item in group.items]) if group.number > 1 else []
-            name = group.name if group.number == 1 or each else plural(group.name)
-            return " ".join([group.possessive, *([] if each else number), words, name])
-        if group.number > 1 and not each:
-            number = _quantity(group, [item.id for item in group.items])
+            noun = group.noun if several else group.name
+            return " ".join([group.possessive, *number, words, noun])
+        if several:
             more = ["more"] if alike and number else ["other"] if alike else []
-            return " ".join([*number, *more, words, plural(group.name)])
+            return " ".join([*number, *more, words, group.noun])
         if alike and takes_article(group.name, group.proper) and not many:
             known = sum(g.number for g in alike)
             begin = "" if self._brief else "a "
@@ -490,7 +418,7 @@ class Writer:
             return None
         rest = others[0]
         told = rest.outgoing or rest.incoming or rest.said != group.said or group.said.states
-        return None if told or id(rest) in self._spoken else rest
+        return None if told or rest.spoken else rest
 
     def _is_theirs(self, possessive: str) -> bool:
         """Return whether the sentence's possessive means the subject: a man's "his"."""
@@ -541,10 +469,9 @@ class Writer:
 
     def _inside(self, owner: Group, group: Group) -> list[str]:
         """Return what is left to say of a thing just named: "with a hat on its head"."""
-        ahead = [edge for edge in group.outgoing if not edge.done and not self._waits(edge)]
-        states = () if id(group) in self._stated else group.said.states
+        ahead, states = group.ahead, group.states
         if not ahead and len(states) == 1 and is_place(states[0]) and not self._brief:
-            self._stated.add(id(group))
+            group.stated = True
             return [*states]
         if len(ahead) != 1 or states or ahead[0].each or self._brief:
             return []
@@ -564,19 +491,20 @@ class Writer:
         """Return the first mention of what somebody has: "the dog's head", "its head"."""
         edge.done = True
         owner = edge.source
-        words = " ".join(
-            [group.adjectives, group.name if group.number == 1 else plural(group.name)]
-        )
+        words = f"{group.adjectives} {group.noun}"
         if owner is self._subject:
             head = owner.name.rpartition(" ")[2].casefold()
             mark = _HIS.get(head, "their" if is_person(owner.name) or owner.many else "its")
-        elif owner in self._named or not _has_rest(owner):
+        elif owner in self._named or not (
+            any(edge.predicate.place == "behind" and not edge.done for edge in owner.outgoing)
+            or (owner.said.behind or owner.said.texts or owner.without)
+        ):
             named = self._mention(owner)
             mark = f"{named}'" if owner.many and named.endswith("s") else f"{named}'s"
         else:
             mark = ""
         self._named.append(group)
-        number = [] if group.number == 1 else _quantity(group, [item.id for item in group.items])
+        number = [] if group.number == 1 else _quantity(group, group.ids)
         if mark:
             return self._with_rest(group, " ".join([mark, *number, words]))
         the = "" if self._brief else "the"
@@ -586,43 +514,25 @@ class Writer:
         """Return a later mention of a group: ``the dog``, ``the red dog``, ``the second dog``."""
         bare = self._brief or not takes_article(group.name, group.proper and group.article != "the")
         the = "" if bare else "the "
-        rivals = [
-            g for g in self._named if g is not group and g.name.casefold() == group.name.casefold()
-        ]
-        words = self._telling(group, rivals)
-        name = group.name if group.number == 1 else plural(group.name)
-        number = ""
-        if group.number > 1:
-            loose = group.count is not None and group.count.kind != "exact"
-            number = "" if loose else number_word(group.number)
-        if words is not None:
-            return " ".join(f"{the}{number} {words} {name}".split())
-        alike = [
-            g
-            for g in self._named
-            if g.name.casefold() == group.name.casefold() and g.said.before == group.said.before
-        ]
-        before = sum(g.number for g in alike[: alike.index(group)])
-        if group.number == 1:
-            return " ".join(f"{the}{ordinal(before + 1)} {group.adjectives} {name}".split())
-        which = "other " if before else "first "
-        return " ".join(f"{the}{which}{number} {group.adjectives} {name}".split())
-
-    @staticmethod
-    def _telling(group: Group, rivals: Sequence[Group]) -> str | None:
-        """Return the fewest adjectives that distinguish a group; None if there are none."""
-        for size in range(len(group.said.before) + 1):
-            for words in itertools.combinations(group.said.before, size):
-                if not any(set(words) <= set(rival.said.before) for rival in rivals):
-                    return " ".join(words)
-        return None
-
-
-def _has_rest(group: Group) -> bool:
-    """Return whether words follow the noun of a group's first mention."""
-    said = group.said
-    behind = any(e.predicate.place == "behind" and not e.done for e in group.outgoing)
-    return behind or bool(said.behind or said.texts or group.without)
+        same = [one for one in self._named if one.label == group.label]
+        own = group.said.before
+        # The fewest adjectives that no other has.
+        words = next(
+            (
+                " ".join(some)
+                for size in range(len(own) + 1)
+                for some in itertools.combinations(own, size)
+                if not any(set(some) <= set(one.said.before) for one in same if one is not group)
+            ),
+            None,
+        )
+        loose = group.count is not None and group.count.kind != "exact"
+        number = number_word(group.number) if group.number > 1 and not loose else ""
+        if words is None:
+            before = sum(g.number for g in same[: same.index(group)] if g.said.before == own)
+            words, which = group.adjectives, "other" if before else "first"
+            number = f"{which} {number}" if group.number > 1 else ordinal(before + 1)
+        return " ".join(f"{the}{number} {words} {group.noun}".split())
 
 
 def _quantity(group: Group, ids: Sequence[str]) -> list[str]:

@@ -376,3 +376,9 @@ def _probability(table: Table, row: Row) -> float | None:
 
 def _key(image_hash: str, column: str, text: str) -> Key:
     return image_hash, column, hashlib.sha256(" ".join(text.split()).encode()).hexdigest()
+
+
+def replay_judge(spec: str, *_own: object) -> ReplayJudge:
+    """Return the judge ``replay:FILE`` or ``replay:FILE#JUDGE``; its record is read each time."""
+    record, _, judge = spec.partition(":")[2].partition("#")
+    return ReplayJudge(record, judge=judge or None)

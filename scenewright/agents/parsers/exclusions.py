@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from scenewright.agents.parsers.mentions import Mention, items
+from scenewright.agents.parsers.mentions import Mention
+from scenewright.agents.parsers.phrases import items
 from scenewright.agents.parsers.settling import tag
 from scenewright.agents.parsers.splitting import Word, sentences
 from scenewright.agents.parsers.tagging import PREPOSITIONS, SCENERY, rough, words

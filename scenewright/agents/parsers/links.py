@@ -8,15 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scenewright.agents.parsers.mentions import Item, Mention, is_part
-from scenewright.agents.parsers.tagging import (
-    CLOTHES,
-    POSTURES,
-    SCENERY,
-    THING_PARTS,
-    key_of,
-    words,
-)
+from scenewright.agents.parsers.mentions import Mention
+from scenewright.agents.parsers.tagging import POSTURES, key_of, words
 from scenewright.agents.parsers.things import Thing
 
 OF_THINGS = words("verbs", "of_things")
@@ -31,8 +24,6 @@ GIVES = words("verbs", "gives")
 """Deeds with what is given and who gets it."""
 SAYS = words("verbs", "says")
 WRITES = words("verbs", "writes")
-DEPICTIONS = words("nouns", "depictions")
-"""Things that show something: a place after "a painting of a corgi" may be the painting's."""
 FIGURES = words("nouns", "figures")
 """Depictions that stand somewhere."""
 SURFACES = words("nouns", "surfaces")
@@ -118,7 +109,7 @@ class Link:
         return (
             self.base in POSTURES
             and bool(self.targets)
-            and all(is_part(thing.name) for thing in self.targets)
+            and all(thing.is_part for thing in self.targets)
         )
 
     @property
@@ -136,27 +127,7 @@ class Link:
     def parts(self) -> bool:
         """Whether its objects are parts of its sources: "a knife with a silver blade"."""
         with_them = self.predicate == "with" and bool(self.targets)
-        return with_them and all(is_piece(thing.name) for thing in self.targets)
-
-
-def has_piece(item: Item | None) -> bool:
-    """Return whether a noun phrase names a part of a body or a thing."""
-    return isinstance(item, Mention) and is_piece(item.name)
-
-
-def is_clothes(name: str) -> bool:
-    """Return whether a label's head names what is worn."""
-    return name.rpartition(" ")[2].lower() in CLOTHES
-
-
-def is_scenery(name: str) -> bool:
-    """Return whether a label's head names a place."""
-    return name.rpartition(" ")[2].lower() in SCENERY
-
-
-def is_piece(name: str) -> bool:
-    """Return whether a label's head names a part of a body or a thing."""
-    return is_part(name) or name.rpartition(" ")[2].lower() in THING_PARTS
+        return with_them and all(thing.is_piece for thing in self.targets)
 
 
 def is_of_sources(link: Link, base: str) -> bool:
@@ -165,10 +136,10 @@ def is_of_sources(link: Link, base: str) -> bool:
         return True
     if link.predicate in _LIKE:
         return base in _LOOKS
-    if link.words == ["in"] and all(is_clothes(thing.name) for thing in link.targets):
+    if link.words == ["in"] and all(thing.is_clothes for thing in link.targets):
         return base not in OF_THINGS
     if link.predicate == "of":
-        return base == "make" and all(is_depiction(thing.name) for thing in link.sources)
+        return base == "make" and all(thing.is_depiction for thing in link.sources)
     return (
         link.base in _LOOKS
         and base not in OF_THINGS
@@ -181,16 +152,10 @@ def is_of_whole(link: Link) -> bool:
 
     After a picture of persons and animals it is said of them.
     """
-    sources = [thing.name.rpartition(" ")[2].lower() for thing in link.sources]
-    if link.waits or not all(map(is_depiction, sources)):
+    if link.waits or not all(thing.is_depiction for thing in link.sources):
         return False
-    figures = all(name in FIGURES for name in sources)
+    figures = all(thing.head in FIGURES for thing in link.sources)
     return figures or not any(thing.animate for thing in link.targets)
-
-
-def is_depiction(name: str) -> bool:
-    """Return whether a label's head names what shows something."""
-    return name.rpartition(" ")[2].lower() in DEPICTIONS
 
 
 def is_far(link: Link, word: str) -> bool:
@@ -200,12 +165,12 @@ def is_far(link: Link, word: str) -> bool:
     if link.base in SEES and link.verb is not None:
         # Who looks from a window is there, what is looked at on a wall is on it.
         return word.startswith("from")
-    if link.words == ["in"] and all(map(is_clothes, [thing.name for thing in link.targets])):
+    if link.words == ["in"] and all(thing.is_clothes for thing in link.targets):
         return word not in ("of", "with") and all(thing.animate for thing in link.sources)
     if link.predicate == "of":
         return word not in ("of", "with") and is_of_whole(link)
     if link.predicate in _FILLED or (
-        link.parts and not any(t.animate or is_scenery(t.name) for t in link.sources)
+        link.parts and not any(t.animate or t.is_scenery for t in link.sources)
     ):
         return word in _FAR or word in _BESIDE
     if link.stands and word not in ("of", "with"):
@@ -225,15 +190,7 @@ def is_far(link: Link, word: str) -> bool:
         # "Fighting with swords in front of a castle".
         return word != "with"
     if doer and word == "in" and link.base in _OF_DOERS:
-        return not any(thing.animate or is_part(thing.name) for thing in link.targets)
-    if doer and word in _BESIDE and all(is_scenery(thing.name) for thing in link.targets):
+        return not any(thing.animate or thing.is_part for thing in link.targets)
+    if doer and word in _BESIDE and all(thing.is_scenery for thing in link.targets):
         return True
-    return doer and word in _FAR and not any(is_part(thing.name) for thing in link.targets)
-
-
-def paint(things: list[Thing], mention: Mention) -> None:
-    """Set the colour of ``things``: "in black color"."""
-    for key, value in mention.attributes:
-        if key == "color":
-            for thing in things:
-                thing.add(key, value)
+    return doer and word in _FAR and not any(thing.is_part for thing in link.targets)

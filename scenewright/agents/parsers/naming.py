@@ -11,7 +11,6 @@ from scenewright.agents.parsers.tagging import (
     ANIMATE,
     CLOTHES,
     COMPOUNDS,
-    COVERS,
     EMPTY,
     PARTS,
     PLANTS,
@@ -32,7 +31,6 @@ from scenewright.core.inflection import singular, verb_base
 
 _NOT_WHOLES = words("nouns", "not_wholes")
 _COMPOUNDS = frozenset(map(" ".join, COMPOUNDS))
-_LABELS = words("verbs", "labels")
 _WEARS = frozenset({"wearing", "wears", "wear", "wore", "with", "in", "has", "have"})
 
 
@@ -66,22 +64,6 @@ def name_of(words: Sequence[str], at: int) -> int:
     return size if size > 1 else 0
 
 
-def is_done_by(lower: Sequence[str], at: int) -> bool:
-    """Return whether a noun and a participle make one adjective: "a pedestrian saturated area".
-
-    What covers a thing is there itself, and who stands with an article does what follows.
-    """
-    if not at or at + 2 >= len(lower) or not lower[at + 1].endswith("ed"):
-        return False
-    before, *kinds = (rough(word) for word in lower[at - 1 : at + 3])
-    opens = before in ("preposition", "adjective", "either", "have", "ing")
-    opens = opens or (before in ("article", "possessive", "number") and not is_animate(lower[at]))
-    plain = singular(lower[at]) == lower[at] and lower[at + 1] not in COVERS
-    plain = plain and verb_base(lower[at + 1]) not in _LABELS
-    done = kinds[0] == "noun" and kinds[1] in ("participle", "adjective")
-    return opens and plain and done and kinds[2] in ("noun", "either", "weak")
-
-
 def is_counted(token: Token) -> bool:
     """Return whether a noun is a plural, which a number before it counts."""
     return token.tag == "noun" and singular(token.lower) != token.lower and token.text.islower()
@@ -102,11 +84,6 @@ def joined_names(tokens: Sequence[Token], nouns: list[int]) -> int:
         return at
     nouns += range(at, end)
     return end
-
-
-def is_doer(word: str) -> bool:
-    """Return whether a noun of no list is that of a trade: "conductor"."""
-    return word.endswith(("or", "er", "ist", "man", "ian")) and not is_animate(word)
 
 
 def says(tokens: Sequence[Token], at: int, *words: str) -> bool:

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from scenewright.agents.parsers.clauses import Clause
 from scenewright.agents.parsers.doubts import doubts_of
 from scenewright.agents.parsers.exclusions import blanked, denied_in, excluded_by_options
-from scenewright.agents.parsers.mentions import MOST_INSTANCES, Item, items
+from scenewright.agents.parsers.mentions import MOST_INSTANCES, Item
+from scenewright.agents.parsers.phrases import items
 from scenewright.agents.parsers.settling import tag
 from scenewright.agents.parsers.splitting import (
     Word,
@@ -46,7 +47,7 @@ from scenewright.agents.parsers.unread import (
 )
 from scenewright.agents.parsers.wishes import (
     LEADS,
-    aspects_of,
+    is_aspect,
     settings_of,
     wishes_of,
     without_request,
@@ -111,7 +112,7 @@ def parse_caption(text: str) -> SceneGraph:
         read.append((sentence.words, items(tokens)))
         crowded += passages_of(text, sentence.words, crowded_names(tokens), NAME)
         things.listing = sentence.lists
-        Clause(things).read(read[-1][1])
+        Clause(things, read[-1][1]).read()
     if not things.all:
         _fall_back(things, beside)
     scene, counts = _scene(things)
@@ -199,8 +200,8 @@ class _Beside:
         """All words but those of settings, denials and other languages."""
         self.unread = [*denied.others, *vague_options]
         """Passages that no scene can hold."""
-        for option, is_format in aspects_of(programs):
-            if is_format:
+        for option in programs:
+            if is_aspect(option):
                 self._wishes.append((option.start, Global(kind="aspect", text=str(option))))
             elif not _NO.match(option):
                 self.unread += passages_of(text, [option], [option], OPTION)

@@ -8,9 +8,10 @@ is where it stands.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeVar
 
 from scenewright.agents.parsers.spelling import parts_of_speech
 from scenewright.agents.parsers.splitting import LISTS, Word
@@ -143,6 +144,7 @@ SCENERY = words("nouns", "scenery")
 PLURAL_MODIFIERS = words("nouns", "plural_modifiers")
 IGNORED = words("nouns", "ignored")
 SIDE_NAMES = words("prepositions", "sides")
+DEPICTIONS = words("nouns", "depictions")
 
 
 def is_animate(label: str) -> bool:
@@ -245,8 +247,9 @@ def key_of(value: str) -> str:
 Tag = Literal[
     "article", "determiner", "possessive", "pronoun", "number", "and", "comma", "relative",
     "clause", "be", "have", "auxiliary", "not", "adverb", "preposition", "place", "adjective",
-    "ing", "participle", "verb", "noun", "owner", "quote", "there",
+    "ing", "participle", "verb", "noun", "owner", "quote", "there", "phrase", "end",
 ]  # fmt: skip
+"""Tag of a word in its sentence; ``phrase`` is a noun phrase, ``end`` what follows the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,3 +269,60 @@ class Token:
     def place(self) -> tuple[int, int]:
         """Begin and end in the caption; (-1, -1) for a word without a place."""
         return (self.text.start, self.text.end) if isinstance(self.text, Word) else (-1, -1)
+
+
+END = Token("", "end")
+_T = TypeVar("_T")
+
+
+def peek(items: Sequence[_T], at: int) -> _T | Token:
+    """Return the item at ``at``; :data:`END` outside of ``items``."""
+    return items[at] if 0 <= at < len(items) else END
+
+
+class Named:
+    """A thing, or a noun phrase that names one."""
+
+    __slots__ = ()
+    name: str
+    """The class label, in the singular."""
+
+    @property
+    def head(self) -> str:
+        """Last word of the label, in lower case."""
+        return self.name.rpartition(" ")[2].lower()
+
+    @property
+    def animate(self) -> bool:
+        """Whether it can hold, wear and ride."""
+        return is_animate(self.name)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is a part of a body."""
+        return self.head in PARTS
+
+    @property
+    def is_piece(self) -> bool:
+        """Whether it is a part of a body or a thing."""
+        return self.head in PARTS or self.head in THING_PARTS
+
+    @property
+    def is_clothes(self) -> bool:
+        """Whether it is worn."""
+        return self.head in CLOTHES
+
+    @property
+    def is_scenery(self) -> bool:
+        """Whether it is a place."""
+        return self.head in SCENERY
+
+    @property
+    def is_depiction(self) -> bool:
+        """Whether it shows something: a place after it may be its own."""
+        return self.head in DEPICTIONS
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether it is a text: "word", "big letters"."""
+        return self.head in WRITINGS

@@ -7,17 +7,18 @@ said: "two dogs: one is brown, the other is white".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
-from scenewright.agents.parsers.mentions import MOST_INSTANCES, Mention, is_part
+from scenewright.agents.parsers.mentions import MOST_INSTANCES, Mention
 from scenewright.agents.parsers.tagging import (
     ORDINALS,
     PEOPLE_PRONOUNS,
     PLURAL_PRONOUNS,
     THING_PARTS,
     THING_PRONOUNS,
-    is_animate,
+    Named,
     is_person,
     words,
 )
@@ -30,7 +31,7 @@ _MEMORY = 40
 
 
 @dataclass(slots=True, eq=False)
-class Thing:
+class Thing(Named):
     """A named thing: a class label and its number of instances."""
 
     name: str
@@ -52,15 +53,15 @@ class Thing:
         if value not in values:
             values.append(value)
 
+    def add_all(self, mention: Mention) -> None:
+        """Add the attributes that a noun phrase says."""
+        for key, value in mention.attributes:
+            self.add(key, value)
+
     def as_many_as(self, other: Thing) -> None:
         """Let there be one for each of ``other``."""
         if self.least == 1 and self.number is None:
             self.least, self.number, self.count = other.least, other.number, other.count
-
-    @property
-    def animate(self) -> bool:
-        """Whether it can hold, wear and ride."""
-        return is_animate(self.name)
 
 
 class Things:
@@ -84,10 +85,12 @@ class Things:
         self._subjects: list[Thing] = []
         self._named: dict[str, list[Thing]] = {}
 
-    def relate(self, source: Thing, predicate: str, target: Thing) -> None:
-        """Add a relation, unless it is of one thing to itself or known; several: to each other."""
-        if (source is not target or source.least > 1) and len(self.relations) < MAX_RELATIONS:
-            self.relations[(id(source), predicate, id(target))] = (source, predicate, target)
+    def relate(self, sources: Sequence[Thing], predicate: str, targets: Sequence[Thing]) -> None:
+        """Relate each source to each target, no single thing to itself."""
+        for source, target in product(sources, targets):
+            related = source is not target or source.least > 1
+            if related and len(self.relations) < MAX_RELATIONS:
+                self.relations[(id(source), predicate, id(target))] = (source, predicate, target)
 
     def forget(self, source: Thing, predicate: str, target: Thing) -> None:
         """Take back a relation, if it is known."""
@@ -134,8 +137,7 @@ class Things:
             thing.count = thing.count or mention.count
         if mention.told:
             self.told = thing
-        for key, value in mention.attributes:
-            thing.add(key, value)
+        thing.add_all(mention)
         if mention.text:
             thing.add("text", mention.text)
         if mention.contents is not None:
@@ -143,22 +145,19 @@ class Things:
             for inner in held:
                 # Each cup has coffee of its own, unless it is spoken of again.
                 inner.new = inner.new or (new and not inner.known)
-                for other in self.resolve(inner, [thing]):
-                    self.relate(other, predicate, thing)
+                self.relate(self.resolve(inner, [thing]), predicate, [thing])
         if mention.cover is not None:
             predicate, cover = mention.cover
-            for other in self.resolve(cover, [thing]):
-                self.relate(thing, predicate, other)
+            self.relate([thing], predicate, self.resolve(cover, [thing]))
         if mention.owner is not None:
             holder = mention.owner
-            if holder.pronoun == "its" and is_part(mention.name):
+            if holder.pronoun == "its" and (mention.is_part or self._is_of_animal(mention)):
                 # A body has arms and ears, whatever stands nearer.
                 holder = Mention("", pronoun="his")
-            elif holder.pronoun == "its" and self._is_of_animal(mention.name):
-                holder = Mention("", pronoun="his")
-            for owner in self.resolve(holder, [thing]) or self.resolve(mention.owner, [thing]):
-                if owner is not thing and not any(owner is other for other in apart):
-                    self.relate(owner, "has", thing)
+            owners = self.resolve(holder, [thing]) or self.resolve(mention.owner, [thing])
+            # Things are compared by identity.
+            owners = [one for one in owners if one is not thing and one not in apart]
+            self.relate(owners, "has", [thing])
         return [thing]
 
     def _parted(self, mention: Mention) -> list[Thing]:
@@ -214,8 +213,7 @@ class Things:
             # "Someone stands with one foot up and one down" is one person.
             return []
         thing = Thing(before[0].name)
-        for key, value in mention.attributes:
-            thing.add(key, value)
+        thing.add_all(mention)
         self.all.append(thing)
         self._named.setdefault(thing.name.casefold(), []).append(thing)
         return [thing]
@@ -229,8 +227,7 @@ class Things:
     def _member(self, group: Thing, at: int, mention: Mention) -> Thing:
         group.least = max(group.least, at + 1)
         member = group.members.setdefault(at, Thing(group.name))
-        for key, value in mention.attributes:
-            member.add(key, value)
+        member.add_all(mention)
         return member
 
     def _listed(self, mention: Mention) -> list[Thing]:
@@ -283,12 +280,12 @@ class Things:
         # What must mean something that was named is nothing new: a thing that is in no scene.
         return [Thing(mention.name)] if mention.number == 2 else []
 
-    def _is_of_animal(self, name: str) -> bool:
+    def _is_of_animal(self, mention: Mention) -> bool:
         """Return whether "its NAME" is of the animal that the clause is about.
 
         "An elephant sprays water on its calf"; a part of a thing is of what stands nearer.
         """
-        if not self._subjects or name.rpartition(" ")[2].lower() in THING_PARTS:
+        if not self._subjects or mention.head in THING_PARTS:
             return False
         newest = self._subjects[-1]
         return newest.animate and newest.least == 1 and not is_person(newest.name)
@@ -390,3 +387,9 @@ _WANTED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(THING_PRONOUNS | {"its"}, ("object", "any")),
 }
 """Pronoun → preferred meaning; the last subject before the last thing named."""
+
+
+def add_to(things: Sequence[Thing], key: str, value: str) -> None:
+    """Add an attribute value to each of ``things``."""
+    for thing in things:
+        thing.add(key, value)

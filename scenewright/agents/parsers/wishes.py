@@ -9,7 +9,7 @@ last kind in the text, :func:`without_style` takes the others out of the words o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from scenewright.agents.parsers.spelling import parts_of_speech
 from scenewright.agents.parsers.splitting import BREAK, Word
@@ -49,13 +49,11 @@ _DAYS = words("globals", "days")
 _SEASONS = words("globals", "seasons")
 
 
-def _any_of(group: Iterable[str]) -> str:
-    longest = sorted(group, key=lambda one: (-len(one), one))
-    return "|".join(re.escape(one).replace("\\ ", r"\s+") for one in longest)
-
-
 _ANY: dict[str, str] = {
-    name: _any_of(group)
+    name: "|".join(
+        re.escape(one).replace("\\ ", r"\s+")
+        for one in sorted(group, key=lambda one: (-len(one), one))
+    )
     for name, group in {
         "how": _WORDS["weather"] | _INTENSITY | _WORDS["mood"],
         "strength": _INTENSITY | {"late", "early"},
@@ -122,41 +120,30 @@ _SETTINGS = re.compile(
 _ASPECT = re.compile(r"(?:--|—)\s?(?:ar|aspect)\s+\S+|(?:--|—)[wh]\s+\d+", re.IGNORECASE)
 
 
-def settings_of(text: str) -> Iterator[tuple[int, int, GlobalKind]]:
-    """Yield the places of phrases such as "at night" and "on a rainy day", with their kind."""
-    for match in _SETTINGS.finditer(text):
-        if _is_of_name(text, match.start(), match.end()):
-            continue
-        kind, said = _PHRASES[int((match.lastgroup or "p0")[1:])]
-        if kind == "weather" and "{day}" in said and not _has_weather(match[0]):
-            kind = "time"
-        yield match.start(), match.end(), kind
-
-
 _OPENS = re.compile(r"(?:^|[,.;:!?])\s*$")
 _FOLLOWS = re.compile(r"\s+([a-z][\w'’-]*)")
 
 
-def _is_of_name(text: str, start: int, end: int) -> bool:
-    """Return whether the noun after a phrase makes a name of it: "in the rain forest"."""
-    after = _FOLLOWS.match(text, end)
-    if after is None or _OPENS.search(text, 0, start):
-        return False
-    word = after[1]
-    named = rough(word) in ("noun", "either") or (
-        rough(word) in ("verb", "weak") and verb_base(word) != singular(word) != word
-    )
-    return named and not _makes_style(word)
+def settings_of(text: str) -> Iterator[tuple[int, int, GlobalKind]]:
+    """Yield the places of phrases such as "at night" and "on a rainy day", with their kind."""
+    for match in _SETTINGS.finditer(text):
+        after = _FOLLOWS.match(text, match.end())
+        if after is not None and not _OPENS.search(text, 0, match.start()):
+            word, one = after[1], singular(after[1])
+            deed = rough(word) in ("verb", "weak") and verb_base(word) != one != word
+            if (deed or rough(word) in ("noun", "either")) and not _makes_style(word):
+                # "In the rain forest".
+                continue
+        kind, said = _PHRASES[int((match.lastgroup or "p0")[1:])]
+        known = _WORDS["weather"].intersection(re.findall(r"[\w-]+", match[0].lower()))
+        if kind == "weather" and "{day}" in said and not known:
+            kind = "time"
+        yield match.start(), match.end(), kind
 
 
-def _has_weather(text: str) -> bool:
-    return any(word in _WORDS["weather"] for word in re.findall(r"[\w-]+", text.lower()))
-
-
-def aspects_of(options: Iterable[Word]) -> Iterator[tuple[Word, bool]]:
-    """Yield the options of drawing programs, and whether each is a format of the picture."""
-    for option in options:
-        yield option, _ASPECT.fullmatch(option) is not None
+def is_aspect(option: str) -> bool:
+    """Return whether an option of a drawing program is a format of the picture."""
+    return _ASPECT.fullmatch(option) is not None
 
 
 def style_of(text: str, start: int, end: int) -> Global | None:
@@ -231,7 +218,13 @@ def without_style(words: Sequence[str], first: bool = True) -> list[str]:
     """
     kept: list[str] = []
     names = styled = aside = False
-    fragments = _fragments(words)
+    fragments: list[list[str]] = [[]]
+    for word in words:
+        if word == ",":
+            fragments.append([])
+        else:
+            fragments[-1].append(word)
+    fragments = [fragment for fragment in fragments if fragment]
     for at, fragment in enumerate(fragments):
         if names and all(word[:1].isupper() or rough(word) in ("noun", "and") for word in fragment):
             continue
@@ -240,8 +233,8 @@ def without_style(words: Sequence[str], first: bool = True) -> list[str]:
         begins = first and at == 0
         rest = _without_tail(_without_maker(_without_lead(fragment, begins or len(fragment) > 2)))
         names = names or (len(fragment) > len(rest) and "by" in map(str.lower, fragment))
-        alone = not first and len(fragments) == 1 and 1 < len(rest) < 5
-        if not rest or _is_style(rest, begins) or _is_setting(rest) or (alone and _is_alone(rest)):
+        alone = not first and len(fragments) == 1 and 1 < len(rest) < 5 and _is_alone(rest)
+        if not rest or alone or _is_style(rest, begins) or _is_setting(rest):
             styled, aside = styled or not begins, bool(kept)
             continue
         if kept:
@@ -250,16 +243,6 @@ def without_style(words: Sequence[str], first: bool = True) -> list[str]:
         aside = False
         kept.extend(rest)
     return kept
-
-
-def _fragments(words: Sequence[str]) -> list[list[str]]:
-    found: list[list[str]] = [[]]
-    for word in words:
-        if word == ",":
-            found.append([])
-        else:
-            found[-1].append(word)
-    return [fragment for fragment in found if fragment]
 
 
 def _is_name(words: Sequence[str]) -> bool:
@@ -288,45 +271,34 @@ def _is_look(words: Sequence[str]) -> bool:
 _HUES = frozenset({"color", "colors", "colour", "colours", "tones", "hues", "shades", "palette"})
 _OF = frozenset({"of", "showing", "shows", "depicting", "from", "featuring"})
 _LONGEST_LEAD = 9
-
-
-def _without_lead(words: list[str], whole: bool = True) -> list[str]:
-    """Return the words without "a photo of" at their beginning."""
-    if not whole:
-        return words
-    named = False
-    for at, word in enumerate(words[:_LONGEST_LEAD]):
-        lower = word.lower()
-        if lower in LEADS or singular(lower) in LEADS or words[at - 1 : at + 1] == ["close", "up"]:
-            named = True
-        elif named and (lower in _OF or (lower == "with" and _is_scene(words, at))):
-            return words[at + 1 :]
-        elif lower not in _LEAD_ADJECTIVES and not _YEARS.fullmatch(lower):
-            break
-    return _without_picture(words)
-
-
-def _is_scene(words: Sequence[str], at: int) -> bool:
-    """Return whether "with" tells what a scene holds: "a scene with a city"."""
-    head, after = words[at - 1].lower(), words[at + 1].lower() if at + 1 < len(words) else ""
-    return head in ("scene", "view", "image", "picture") and rough(after) in _DETERMINES
-
-
 _NAMING = frozenset({"noun", "either", "weak", "adjective", "adverb", "participle", "number"})
 
 
-def _without_picture(words: list[str]) -> list[str]:
-    """Return the words without a lead of other words: "a military diagram of", "a still of"."""
-    for at, word in enumerate(words[:_LONGEST_LEAD]):
-        lower = word.lower()
-        if at and lower in _OF and singular(words[at - 1].lower()) in _PICTURES:
+def _without_lead(words: list[str], whole: bool = True) -> list[str]:
+    """Return the words without "a photo of" or "a military diagram of" at their beginning."""
+    lower = [word.lower() for word in words[: _LONGEST_LEAD + 1]]
+    named = False
+    for at, word in enumerate(lower[:_LONGEST_LEAD] if whole else ()):
+        head, after = lower[at - 1], lower[at + 1] if at + 1 < len(lower) else ""
+        # "A scene with a city".
+        scene = word == "with" and head in ("scene", "view", "image", "picture")
+        scene = scene and rough(after) in _DETERMINES
+        if word in LEADS or singular(word) in LEADS or words[at - 1 : at + 1] == ["close", "up"]:
+            named = True
+        elif named and (word in _OF or scene):
             return words[at + 1 :]
-        small = rough(lower) in _NAMING
-        if not small and not (at == 0 and lower in ("a", "an", "the", "this")):
+        elif word not in _LEAD_ADJECTIVES and not _YEARS.fullmatch(word):
+            break
+    for at, word in enumerate(lower[:_LONGEST_LEAD] if whole else ()):
+        if at and word in _OF and singular(lower[at - 1]) in _PICTURES:
+            return words[at + 1 :]
+        opens = at == 0 and word in ("a", "an", "the", "this")
+        if not opens and rough(word) not in _NAMING:
             break
     return words
 
 
+_STYLES = frozenset({"article", "noun", "adjective", "either", "weak", "participle"})
 _STYLE_LEADS = (("in", "the", "style", "of"), ("in", "style", "of"), ("style", "of"))
 
 
@@ -352,20 +324,17 @@ def _without_maker(words: list[str]) -> list[str]:
                 return words[:at]
         if any(tuple(lower[at : at + len(lead)]) == lead for lead in _STYLE_LEADS):
             return words[:at]
-        if word == "in" and at and (end := _styled(lower, at)):
-            return [*words[:at], *words[end:]]
+        if word != "in" or not at:
+            continue
+        for end in range(at + 2, min(at + 6, len(lower) + 1)):
+            # "In a cartoon style".
+            last = lower[end - 1]
+            styled = last in ("style", "styles", "aesthetic") or last.endswith("-style")
+            if styled and lower[end : end + 1] != ["of"]:
+                return [*words[:at], *words[end:]]
+            if styled or rough(last) not in _STYLES:
+                break
     return words
-
-
-def _styled(lower: Sequence[str], at: int) -> int:
-    """Return where "in a cartoon style" ends that begins at ``at``; 0 for anything else."""
-    for end in range(at + 2, min(at + 6, len(lower) + 1)):
-        last = lower[end - 1]
-        if last in ("style", "styles", "aesthetic") or last.endswith("-style"):
-            return 0 if lower[end : end + 1] == ["of"] else end
-        if rough(last) not in ("article", "noun", "adjective", "either", "weak", "participle"):
-            return 0
-    return 0
 
 
 def _without_tail(words: list[str]) -> list[str]:
@@ -375,22 +344,16 @@ def _without_tail(words: list[str]) -> list[str]:
         opens = rough(lower[at - 1]) in ("article", "preposition", "possessive", "number", "have")
         if not opens and any(tuple(lower[at : at + len(tail)]) == tail for tail in _TAILS):
             return words[:at]
-    return words[:-1] if _ends_in_medium(lower) else words
-
-
-def _ends_in_medium(lower: Sequence[str]) -> bool:
-    """Return whether the last noun is that of the whole picture: "two dogs photo".
-
-    It stands after a plural, or a number that it does not go with.
-    """
     if len(lower) < 2 or lower[-1] not in _PICTURES or singular(lower[-1]) != lower[-1]:
-        return False
+        return words
+    # "Two dogs photo": a medium stands after a plural, or a number that it does not go with.
     if singular(lower[-2]) != lower[-2] and rough(lower[-2]) == "noun":
-        return lower[-2] not in PLURAL_MODIFIERS
+        return words if lower[-2] in PLURAL_MODIFIERS else words[:-1]
     at = len(lower) - 2
     while at and rough(lower[at]) in ("noun", "weak", "either", "adjective"):
         at -= 1
-    return rough(lower[at]) == "number" and lower[at] not in ("one", "single")
+    counted = rough(lower[at]) == "number" and lower[at] not in ("one", "single")
+    return words[:-1] if counted else words
 
 
 _PAINTS = words("style", "paints")

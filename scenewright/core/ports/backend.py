@@ -22,6 +22,8 @@ from scenewright.core.layout import Region
 from scenewright.core.ports import MAX_PROMPT, MAX_SIDE, MAX_STEPS
 from scenewright.core.validation import FiniteModel, FrozenModel
 
+LoadImage = Callable[[str], Image.Image]
+"""Loads the image of a content hash."""
 ReferenceMaths = Literal["exact", "joined", "pictures", "none"]
 """Way in which reference images enter a picture.
 
@@ -86,12 +88,8 @@ class BackendFeatures:
     """Denoising steps of a request without a number."""
     default_guidance: float
     """Classifier-free guidance scale of a request without one."""
-    schedules: bool = False
-    """Whether the weight of a reference may change over the denoising steps (``schedule``)."""
     instructions: bool = False
     """Whether the prompt may say what to change in the start picture (``instruct``)."""
-    emphasis: bool = False
-    """Whether parts of the prompt may have weights (``emphasis``)."""
     boxes: bool = False
     """Whether a request may say where things are to be (``boxes``)."""
     edit_references: int = 0
@@ -123,24 +121,14 @@ class Reference(FrozenModel):
     mask: str | None = None
     """Content hash of a mask: white where the reference may act."""
     schedule: tuple[float, ...] = ()
-    """Factors of the weight at equally spaced moments from the first denoising step to the last,
-    linear in between; empty: constant 1.
-    """
+    """Factors of the weight over the steps by an older version; stored runs hold them, and a
+    backend refuses them."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if len(self.schedule) == 1 or not all(-4.0 <= factor <= 4.0 for factor in self.schedule):
             raise ValueError("a schedule needs at least two factors, each between -4 and 4")
         return self
-
-    def factor(self, done: float) -> float:
-        """Return the factor of the weight after the share ``done`` (0 to 1) of the steps."""
-        if not self.schedule:
-            return 1.0
-        place = min(max(done, 0.0), 1.0) * (len(self.schedule) - 1)
-        at = min(int(place), len(self.schedule) - 2)
-        share = place - at
-        return self.schedule[at] * (1 - share) + self.schedule[at + 1] * share
 
 
 class Emphasis(FiniteModel):
@@ -221,7 +209,8 @@ class GenerationRequest(FiniteModel):
     start: Start | None = None
     """Start picture; None: pure noise."""
     emphasis: tuple[Emphasis, ...] = ()
-    """Weighted words of the prompt (``features.emphasis``)."""
+    """Weighted words of the prompt by an older version; stored runs hold them, and a backend
+    refuses them."""
     boxes: tuple[Box, ...] = Field(default=(), exclude_if=lambda boxes: not boxes)
     """Places of things (``features.boxes``)."""
 
@@ -243,6 +232,10 @@ class GenerationStep:
     """The picture as it stands, a file of ``images.preview_bytes``; empty: none is shown now."""
 
 
+OnStep = Callable[[GenerationStep], None]
+"""Is told of each step."""
+
+
 def always() -> bool:
     """Yes: somebody looks."""
     return True
@@ -252,7 +245,7 @@ def always() -> bool:
 class StepListener:
     """An ``on_step`` that knows whether anybody sees what the steps show."""
 
-    tell: Callable[[GenerationStep], None]
+    tell: OnStep
     """Is told of each step."""
     watched: Callable[[], bool] = always
     """Whether anybody looks now; may be called from another thread."""
@@ -262,7 +255,7 @@ class StepListener:
         self.tell(step)
 
 
-def watched_by(on_step: Callable[[GenerationStep], None] | None) -> Callable[[], bool]:
+def watched_by(on_step: OnStep | None) -> Callable[[], bool]:
     """Return what says whether a preview is worth its time now; any other listener looks."""
     return on_step.watched if isinstance(on_step, StepListener) else always
 
@@ -319,8 +312,8 @@ class ImageBackend(Protocol):
     async def generate(
         self,
         request: GenerationRequest,
-        load: Callable[[str], Image.Image],
-        on_step: Callable[[GenerationStep], None] | None = None,
+        load: LoadImage,
+        on_step: OnStep | None = None,
     ) -> GeneratedImage:
         """Draw ``request`` and return the image in RGB with its cost.
 
@@ -346,8 +339,8 @@ class BatchingBackend(ImageBackend, Protocol):
     async def generate_many(
         self,
         requests: Sequence[GenerationRequest],
-        load: Callable[[str], Image.Image],
-        on_step: Callable[[GenerationStep], None] | None = None,
+        load: LoadImage,
+        on_step: OnStep | None = None,
     ) -> list[GeneratedImage]:
         """Draw all ``requests``, in their order; as :meth:`generate` otherwise.
 

@@ -101,10 +101,18 @@ class Wording:
 
 @runtime_checkable
 class ReportingComposer(Composer, Protocol):
-    """A composer that reports the origin of a prompt."""
+    """A composer that reports the origin of a prompt, and gives no places unless it says so."""
+
+    async def compose(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> str:
+        """Return the prompt of :meth:`word` alone."""
+        return (await self.word(scene, seed, within)).prompt
+
+    def places(self, scene: SceneGraph, seed: int) -> Mapping[str, Region]:
+        """Return none."""
+        return {}
 
     async def word(self, scene: SceneGraph, seed: int, within: SceneGraph | None = None) -> Wording:
-        """Return the prompt of :meth:`compose` with its origin."""
+        """Return the prompt of ``scene`` with its origin; arguments as of :meth:`compose`."""
         ...
 
 

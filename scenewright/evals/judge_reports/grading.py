@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenewright.agents.panel.answer_arrays import answer_arrays
-from scenewright.agents.panel.cascade import CascadeReport, replay_cascade
 from scenewright.agents.panel.panel import Panel
 from scenewright.config.profiles import CascadeSpec
 from scenewright.core.facts import Answer, Fact, FactKind, reported_kinds
 from scenewright.core.questions import NO_RELATION
 from scenewright.core.version import VERSION
+from scenewright.evals.judge_reports.cascade_replay import CascadeReport, replay_cascade
 from scenewright.evals.judge_reports.judge_card import (
     Agreement,
     CascadeCard,

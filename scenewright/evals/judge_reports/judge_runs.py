@@ -72,7 +72,7 @@ def variants_of(
     """
     # A report is about these questions: none is asked once more by class label, or
     # together with others.
-    fact = fact.model_copy(update={"label_question": "", "counting": None})
+    fact = fact.model_copy(update={"counting": None})
     found = [Variant("plain", fact)]
     if orders:
         found += [Variant("order", ordered) for ordered in _orders(fact)]

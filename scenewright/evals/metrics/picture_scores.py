@@ -48,8 +48,8 @@ from scenewright.evals.metrics.extractors import encoder_of
 from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
-    from scenewright.agents.judges.pairs import Comparison
     from scenewright.agents.judges.remote import RemoteJudge
+    from scenewright.evals.metrics.pairs import Comparison
 
 
 class SGScore:
@@ -217,8 +217,8 @@ class PreferenceMetric:
         order; floor of ``unsteady`` is 0, that of a coin .5. Comparisons without an answer are left
         out and counted.
         """
-        from scenewright.agents.judges.pairs import compare
         from scenewright.core.questions import facts_of
+        from scenewright.evals.metrics.pairs import compare
 
         scene = sample.item.scene
         if scene is None:

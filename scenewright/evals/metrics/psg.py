@@ -37,7 +37,7 @@ from scenewright.providers.usage import ExpectedUsage
 if TYPE_CHECKING:
     from scenewright.core.ports.vision import Extraction, GraphExtractor
     from scenewright.evals.store.extractions import Extractions
-    from scenewright.tools.vision.detection.saliency import SaliencyModel
+    from scenewright.tools.vision.detection.birefnet import BiRefNet
 
 NONE = "none"
 """As ``saliency``: all objects weigh alike."""
@@ -66,7 +66,7 @@ class PsgMetric:
         *,
         least: float = 0.0,
         background_weight: float = 0.5,
-        saliency: SaliencyModel | None = None,
+        saliency: BiRefNet | None = None,
         by_boxes: bool = True,
         threshold: float = 0.5,
         seconds: float = 10.0,
@@ -311,7 +311,7 @@ def _similarity(name: str) -> TextSimilarity:
         raise MetricError(f"psg: {error}") from error
 
 
-def _saliency(name: str, trusted: bool) -> SaliencyModel | None:
+def _saliency(name: str, trusted: bool) -> BiRefNet | None:
     from scenewright.core.ports.vision import DetectionError
     from scenewright.tools.vision.detection.birefnet import saliency_of
 

@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 
 from PIL import Image
 
+from scenewright.agents.composers.rules import GridComposer
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.core.images import ImageStore
 from scenewright.core.layout import Region
@@ -273,6 +274,7 @@ class CachedComposer:
 
 def kept(composer: Composer, journal: Units) -> Composer:
     """Return ``composer``, with its prompts kept if they cost something."""
-    if not isinstance(composer, ReportingComposer) or isinstance(composer, SentenceComposer):
+    free = isinstance(composer, GridComposer | SentenceComposer)
+    if free or not isinstance(composer, ReportingComposer):
         return composer
     return CachedComposer(composer, journal)

@@ -70,7 +70,9 @@ CONDITIONS: dict[str, Condition] = {
     "composition": Condition(),
     "feedback": Condition(rounds=2),
     "feedback_3": Condition(rounds=3),
-    "lambda1_0": Condition(rounds=2, profile={"weight_missing": 0.0, "repair": "whole"}),
+    "lambda1_0": Condition(
+        rounds=2, profile={"strategy": "feedback", "weight_missing": 0.0, "repair": "whole"}
+    ),
     "best_of_3": Condition(rounds=3, patience=3, profile={"strategy": "best-of-n"}),
     "prompt": Condition(text="prompt"),
     "originals": Condition(source="originals"),

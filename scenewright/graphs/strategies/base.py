@@ -29,7 +29,6 @@ from scenewright.core.images import ImageStore
 from scenewright.core.layout import Region, mask_of
 from scenewright.core.ports.backend import (
     BackendFeatures,
-    Emphasis,
     GenerationRequest,
     Reference,
     Start,
@@ -52,15 +51,13 @@ class GenerationOverrides:
     """Start in place of noise alone."""
     prompt: str | None = None
     """Another prompt than that of the whole scene."""
-    emphasis: tuple[Emphasis, ...] = ()
-    """Words of the prompt that weigh more."""
     seed: int | None = None
     """Another seed than the round's own."""
 
     @property
     def refines(self) -> bool:
         """Whether anything but the noise differs: the same noise would give another picture."""
-        return bool(self.references or self.emphasis or self.start or self.prompt)
+        return bool(self.references or self.start or self.prompt)
 
 
 @dataclass(frozen=True, slots=True)

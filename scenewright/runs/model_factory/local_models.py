@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from scenewright.config.profiles import BackendSpec, LocalJudgeSpec, SettingsError
+from scenewright.config.local_images import AdapterSpec
+from scenewright.config.profiles import BackendSpec, LocalJudgeSpec, SettingsError, reached_by
+from scenewright.config.settings import Settings, load_settings
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.judge import Judge, JudgeError
 from scenewright.core.ports.vision import DetectionError, Detector, RealismError, RealismScorer
@@ -95,7 +97,6 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
     """Return a new backend of ``spec``; raises ``BackendError`` if its files are not there."""
     # Imported here: a run with a scripted or remote backend must not load torch.
     with importing():
-        from scenewright.tools.backends.adapter import IPAdapterSource
         from scenewright.tools.backends.diffusers import DiffusersBackend
         from scenewright.tools.backends.pipeline import import_pipelines
 
@@ -109,14 +110,31 @@ def make_backend(spec: BackendSpec) -> ImageBackend:
     if spec.max_references is not None:
         options["max_references"] = spec.max_references
     if spec.model == "miniature":
-        adapter = IPAdapterSource(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))
+        adapter = AdapterSpec(repository=str(MINIATURE_WEIGHTS / "ip-adapter"))
         return DiffusersBackend(
             str(backend_folder(spec.model)), name="miniature", ip_adapter=adapter, **options
         )
     if spec.model in _MINIATURE_BACKENDS:
         return DiffusersBackend(str(backend_folder(spec.model)), name=spec.model, **options)
-    source = IPAdapterSource(**spec.adapter.model_dump()) if spec.adapter is not None else None
-    return DiffusersBackend(spec.model, ip_adapter=source, **options)
+    return DiffusersBackend(spec.model, ip_adapter=spec.adapter, **options)
+
+
+def shared_local_judge(
+    spec: str,
+    settings: Settings | None = None,
+    detector: str | None = None,
+    *,
+    make: Callable[[str, LocalJudgeSpec | None], Judge] | None = None,
+) -> Judge:
+    """Return the local judge ``kind:model``, loaded once per process as the settings say.
+
+    It needs no ``detector``. ``make`` builds it (default: :func:`make_local_judge`).
+    """
+    how = (settings or load_settings()).local_judges
+    model = reached_by(spec)[1]
+    return SHARED.get(
+        f"judge {spec} {how.model_dump_json()}", lambda: (make or make_local_judge)(model, how)
+    )
 
 
 def make_local_judge(model: str, how: LocalJudgeSpec | None = None) -> Judge:
@@ -328,7 +346,9 @@ def olip_of(spec: str) -> RealismScorer:
     return SHARED.get(f"realism scorer {spec}", made)
 
 
-def realism_judge_of(spec: str, detector: str | None = None) -> Judge:
+def realism_judge_of(
+    spec: str, settings: Settings | None = None, detector: str | None = None
+) -> Judge:
     """Return the judge of realism by ``olip:MODEL``, for the objects that ``detector`` finds.
 
     ``detector`` as :func:`~scenewright.runs.model_factory.local_models.detector_of` takes it; the
@@ -347,7 +367,7 @@ def realism_judge_of(spec: str, detector: str | None = None) -> Judge:
 
     def made() -> Judge:
         try:
-            return OlipJudge(olip_of(spec), cached_detector_of(named), owned=False)
+            return OlipJudge(olip_of(spec), cached_detector_of(named))
         except (DetectionError, RealismError) as error:
             raise JudgeError(f"{spec}: {error}") from error
 

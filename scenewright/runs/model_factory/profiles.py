@@ -13,22 +13,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from scenewright.agents.composers.rules import GridComposer, TripletComposer
 from scenewright.agents.composers.sentences import SentenceComposer
-from scenewright.agents.judges.replay import ReplayJudge
 from scenewright.config.accounts import DECISION_KIND
 from scenewright.config.profiles import (
     CHAT_KINDS,
     DIRECTOR,
+    JUDGE_KINDS,
     LOCAL_BACKEND,
     LOCAL_JUDGE,
     NO_TEXT,
     REALISM_FIELDS,
-    REALISM_KINDS,
     BackendSpec,
-    LocalJudgeSpec,
     Profile,
     SettingsError,
     split_decision,
@@ -46,8 +45,7 @@ from scenewright.runs.model_factory.local_models import (
     cached_detector_of,
     make_backend,
     make_local_decision_judge,
-    make_local_judge,
-    realism_judge_of,
+    shared_local_judge,
 )
 from scenewright.runs.options import ModelOverrides
 
@@ -212,30 +210,15 @@ def build_judge(spec: str, settings: Settings | None = None, detector: str | Non
     kind.
     """
     kind, model = split_judge(spec)
-    if kind in REALISM_KINDS:
-        return realism_judge_of(spec, detector)
-    if kind == "replay":
-        record, _, judge = model.partition("#")
-        return ReplayJudge(record, judge=judge or None)
-    if kind == LOCAL_JUDGE:
-        return _shared_local(spec, model, settings, make_local_judge)
-    if kind == DECISION_KIND:
-        account, model = split_decision(model)
-        if account == LOCAL_JUDGE:
-            return _shared_local(spec, model, settings, make_local_decision_judge)
-        return _make_remote_judge(account, model, settings or load_settings(), decides=True)
-    return _make_remote_judge(kind, model, settings or load_settings())
-
-
-def _shared_local(
-    spec: str,
-    model: str,
-    settings: Settings | None,
-    make: Callable[[str, LocalJudgeSpec], Judge],
-) -> Judge:
-    """Return the local judge ``spec``, loaded once per process as the settings say."""
-    how = (settings or load_settings()).local_judges
-    return SHARED.get(f"judge {spec} {how.model_dump_json()}", lambda: make(model, how))
+    if kind in JUDGE_KINDS:
+        made: Judge = resolve_name(JUDGE_KINDS[kind])(spec, settings, detector)
+        return made
+    if kind != DECISION_KIND:
+        return _make_remote_judge(kind, model, settings or load_settings())
+    account, model = split_decision(model)
+    if account == LOCAL_JUDGE:
+        return shared_local_judge(spec, settings, make=make_local_decision_judge)
+    return _make_remote_judge(account, model, settings or load_settings(), decides=True)
 
 
 async def build_panel(

@@ -31,14 +31,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from scenewright.core.intent import Passage
 from scenewright.core.sockets import host_of, is_loopback
 from scenewright.service.core.errors import (
+    Fault,
     Forbidden,
     ServiceError,
     TooLarge,
+    TooSlow,
     Unauthorized,
     Unavailable,
     problem,
 )
-from scenewright.service.core.identity import LOCAL, Identity, require_scope
+from scenewright.service.core.identity import LOCAL, require_scope
 from scenewright.service.core.keys import ApiKey, holds_key
 from scenewright.service.core.limits import RateLimits
 from scenewright.service.core.settings import ServiceSettings
@@ -62,29 +64,42 @@ _DRAIN_BYTES = 64 * 2**20
 _DRAIN_SECONDS = 5.0
 _DRAIN_IDLE_SECONDS = 0.5
 
-
-class Fault(ServiceError):
-    """An error of the service itself."""
-
-    status = 500
-
-
-class TooSlow(ServiceError):
-    """A body that does not come."""
-
-    status = 408
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+_PORTS = {"http": 80, "https": 443}
+log = logging.getLogger(__name__)
+LOGIN = "/login"
+OPEN = ("/healthz", "/readyz", LOGIN)
+"""Paths that need no key; so do all below ``OPEN_BELOW``."""
+OPEN_BELOW = "/static/"
+METRICS = "/metrics"
+SESSION = "scenewright"
+"""The cookie of a browser that signed in."""
+SECURE_SESSION = f"__Host-{SESSION}"
+"""The same where the service is reached by https: no other host and no http page can set it."""
+_PAGE = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+_DATA = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_HEADERS: Mapping[str, str] = {
+    "X-Content-Type-Options": "nosniff",
+    # Not no-referrer: with it browsers hide the origin of a form from its own server too.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 
 
 def limit_of(path: str, headers: Headers, settings: ServiceSettings) -> int:
     """Most bytes of a body for ``path``."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     under = path.rstrip("/")
+    files = settings.upload_bytes * (_FILES if under == _MANY_FILES else 1)
     if kind == "multipart/form-data":
-        return settings.upload_bytes * (_FILES if under == _MANY_FILES else 1) + _SLACK
-    if under in _FILES_IN_JSON:
-        # Base64 takes four bytes for three.
-        return settings.upload_bytes * (_FILES if under == _MANY_FILES else 1) * 4 // 3 + _SLACK
-    return JSON_BYTES
+        return files + _SLACK
+    # Base64 takes four bytes for three.
+    return files * 4 // 3 + _SLACK if under in _FILES_IN_JSON else JSON_BYTES
 
 
 class Body:
@@ -164,15 +179,11 @@ def _length(headers: Headers) -> float:
     return int(said) if sound else math.inf
 
 
-SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-_PORTS = {"http": 80, "https": 443}
-
-
 def check_host(headers: Headers, settings: ServiceSettings) -> None:
     """Raise ``Forbidden`` unless ``Host`` names this machine or one of the trusted hosts."""
     given = headers.getlist("host")
     name = host_of(f"//{given[0]}")[0] if len(given) == 1 else None
-    if name is None or not _ours(name, settings):
+    if name is None or not (is_loopback(name) or name in _trusted(settings)):
         shown = given[0][:100] if given else "no host"
         raise Forbidden(
             f"the service is asked as {shown!r}, a name that it does not know: ask 127.0.0.1 or "
@@ -191,71 +202,28 @@ def check_origin(method: str, headers: Headers, scheme: str, settings: ServiceSe
             raise Forbidden("a page of another site may not load this: open it in its own tab")
         return
     origin = headers.get("origin")
-    if site not in (None, "same-origin", "none"):
-        raise _foreign(origin or "another site")
-    # Without a referrer policy of ours a browser says null for a form; it says the site then.
-    if origin is None or (origin == "null" and site == "same-origin"):
-        return
-    if not _same(origin, headers.get("host", ""), scheme, settings):
-        raise _foreign(origin)
-
-
-def _foreign(origin: str) -> Forbidden:
-    return Forbidden(
-        f"a page of {origin[:200]!r} may not send this: use the service's own pages, or send an "
-        "API key in the header Authorization; a reverse proxy's name belongs in "
+    if site in (None, "same-origin", "none"):
+        # Without a referrer policy of ours a browser says null for a form; it says the site then.
+        if origin is None or (origin == "null" and site == "same-origin"):
+            return
+        theirs = origin.partition("://")[0].lower()
+        usual = _PORTS.get(theirs)
+        (name, port), (own, own_port) = host_of(origin), host_of(f"//{headers.get('host', '')}")
+        if usual is not None and name is not None and (scheme != "https" or theirs == "https"):
+            # A proxy that ends TLS may say http to us: the port that goes without saying is the
+            # page's.
+            same = name == own and (port or usual) == (own_port or usual)
+            if same or name in _trusted(settings):
+                return
+    raise Forbidden(
+        f"a page of {(origin or 'another site')[:200]!r} may not send this: use the service's own "
+        "pages, or send an API key in the header Authorization; a reverse proxy's name belongs in "
         "SCENEWRIGHT_SERVICE_TRUSTED_HOSTS"
     )
 
 
-def _same(origin: str, host: str, scheme: str, settings: ServiceSettings) -> bool:
-    theirs = origin.partition("://")[0].lower()
-    if theirs not in _PORTS or (scheme == "https" and theirs != "https"):
-        return False
-    name, port = host_of(origin)
-    own, own_port = host_of(f"//{host}")
-    if name is None:
-        return False
-    if name in _trusted(settings):
-        return True
-    # A proxy that ends TLS may say http to us: the port that goes without saying is the page's.
-    usual = _PORTS[theirs]
-    return name == own and (port or usual) == (own_port or usual)
-
-
-def _ours(name: str, settings: ServiceSettings) -> bool:
-    return is_loopback(name) or name in _trusted(settings)
-
-
 def _trusted(settings: ServiceSettings) -> set[str]:
     return {host.lower().rstrip(".") for host in settings.trusted_hosts}
-
-
-log = logging.getLogger(__name__)
-
-LOGIN = "/login"
-OPEN = ("/healthz", "/readyz", LOGIN)
-"""Paths that need no key; so do all below ``OPEN_BELOW``."""
-OPEN_BELOW = "/static/"
-METRICS = "/metrics"
-SESSION = "scenewright"
-"""The cookie of a browser that signed in."""
-SECURE_SESSION = f"__Host-{SESSION}"
-"""The same where the service is reached by https: no other host and no http page can set it."""
-
-_PAGE = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'"
-)
-_DATA = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-_HEADERS: Mapping[str, str] = {
-    "X-Content-Type-Options": "nosniff",
-    # Not no-referrer: with it browsers hide the origin of a form from its own server too.
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 
 
 class AuthMiddleware:
@@ -270,21 +238,24 @@ class AuthMiddleware:
         """``refusal`` gives the reply of an error at a path: by default a problem document."""
         self.app = app
         self.settings = settings
-        self._refusal = refusal or _problem
+        self._refusal = refusal or (
+            lambda _, error: problem_reply(error.status, error.detail, error.headers)
+        )
         self.rates = RateLimits()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, or the application's own life."""
-        if scope["type"] == "http":
-            await self._request(scope, receive, send)
-        elif scope["type"] == "websocket":
+        if scope["type"] == "websocket":
             # There are none, and a browser would let any page open one.
             await send({"type": "websocket.close", "code": 1008})
-        else:
+            return
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
-
-    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers, path = Headers(scope=scope), _path(scope)
+            return
+        headers, path, root = Headers(scope=scope), str(scope["path"]), scope.get("root_path", "")
+        if root and path.startswith(f"{root}/"):
+            # As the routes are matched with it.
+            path = path[len(root) :]
         limit = limit_of(path, headers, self.settings)
         body = Body(receive, limit)
         reply = _Reply(send, body)
@@ -298,20 +269,30 @@ class AuthMiddleware:
             error = body.error or found
             if reply.begun:
                 raise
-            if isinstance(error, ServiceError):
-                refusal = _login(scope, headers, path, error) or self._refusal(path, error)
-                if not await body.drain(headers):
-                    refusal.headers["Connection"] = "close"
-                await refusal(scope, receive, reply.start)
-                return
-            # Said here, so that this reply has its headers too; the server logs what happened.
-            told = Fault("something went wrong here: look at the service's log")
-            await self._refusal(path, told)(scope, receive, reply.start)
-            raise
+            if not isinstance(error, ServiceError):
+                # Said here, so that this reply has its headers too; the server logs what happened.
+                told = Fault("something went wrong here: look at the service's log")
+                await self._refusal(path, told)(scope, receive, reply.start)
+                raise
+            refusal = self._refusal(path, error)
+            browser = "text/html" in headers.get("accept", "")
+            if isinstance(error, Unauthorized) and browser and scope["method"] in ("GET", "HEAD"):
+                # A page without a key: the way to the sign-in page.
+                query = scope.get("query_string", b"").decode("latin-1")
+                wanted = quote(path + (f"?{query}" if query else ""), safe="/")
+                refusal = RedirectResponse(f"{root}{LOGIN}?next={wanted}", 303)
+            if not await body.drain(headers):
+                refusal.headers["Connection"] = "close"
+            await refusal(scope, receive, reply.start)
 
     async def _admit(self, scope: Scope, headers: Headers, path: str) -> None:
         settings, method, scheme = self.settings, scope["method"], scope["scheme"]
-        _check_url(scope)
+        query = unquote_to_bytes(scope.get("query_string", b"")).decode("latin-1")
+        if holds_key(query) or holds_key(scope["path"]):
+            raise ServiceError(
+                "an API key is in the address, where logs and histories keep it: send it in the "
+                "header Authorization, and have this one revoked"
+            )
         state = scope.setdefault("state", {})
         if not settings.demands_keys:
             check_host(headers, settings)
@@ -323,20 +304,34 @@ class AuthMiddleware:
             return
         key = await self._key(scope, headers)
         self.rates.take(key.id, key.requests_per_minute)
-        state["identity"] = _allowed(key.identity, path)
+        metrics = path.rstrip("/") == METRICS
+        state["identity"] = require_scope(key.identity, "admin") if metrics else key.identity
 
     async def _key(self, scope: Scope, headers: Headers) -> ApiKey:
+        """Return the key that a request shows, or that its browser signed in with."""
         service: Service = scope["app"].state.service
+        text, by_browser = None, True
+        kind, _, rest = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            text, by_browser = rest.strip(), False
+        elif "x-api-key" in headers:
+            text, by_browser = headers["x-api-key"].strip(), False
+        elif kind.lower() == "basic":
+            # Older plug-ins know names and passwords only: the password is the key.
+            try:
+                pair = base64.b64decode(rest.strip(), validate=True).decode("latin-1")
+                text = pair.partition(":")[2]
+            except (binascii.Error, ValueError):
+                text = ""
+        if by_browser:
+            # A browser may send it by itself.
+            check_origin(scope["method"], headers, scope["scheme"], self.settings)
         try:
-            text, by_itself = _credentials(headers)
             if text is not None:
-                if by_itself:
-                    check_origin(scope["method"], headers, scope["scheme"], self.settings)
                 found = await service.keys.check(text)
             else:
-                check_origin(scope["method"], headers, scope["scheme"], self.settings)
                 token = session_of(headers, scope["scheme"])
-                found = None if token is None else await service.sessions.key_of(token)
+                found = None if token is None else await service.keys.session_key(token)
         except (SQLAlchemyError, OSError) as error:
             if not service.storage.note(error):
                 log.exception("keys cannot be looked up")
@@ -381,57 +376,6 @@ def session_of(headers: Headers, scheme: str) -> str | None:
     """Return the token of a browser that signed in, from its cookie."""
     cookies = cookie_parser(headers.get("cookie", ""))
     return cookies.get(SECURE_SESSION if scheme == "https" else SESSION)
-
-
-def _credentials(headers: Headers) -> tuple[str | None, bool]:
-    """Return the key that a request shows, and whether a browser may have sent it by itself."""
-    scheme, _, rest = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return rest.strip(), False
-    if "x-api-key" in headers:
-        return headers["x-api-key"].strip(), False
-    if scheme.lower() == "basic":
-        # Older plug-ins know names and passwords only: the password is the key.
-        try:
-            pair = base64.b64decode(rest.strip(), validate=True).decode("latin-1")
-        except (binascii.Error, ValueError):
-            return "", True
-        return pair.partition(":")[2], True
-    return None, False
-
-
-def _allowed(identity: Identity, path: str) -> Identity:
-    return require_scope(identity, "admin") if path.rstrip("/") == METRICS else identity
-
-
-def _path(scope: Scope) -> str:
-    """Return the path as the routes are matched with it."""
-    path, root = str(scope["path"]), str(scope.get("root_path", ""))
-    return path[len(root) :] if root and path.startswith(f"{root}/") else path
-
-
-def _check_url(scope: Scope) -> None:
-    query = unquote_to_bytes(scope.get("query_string", b"")).decode("latin-1")
-    if holds_key(query) or holds_key(scope["path"]):
-        raise ServiceError(
-            "an API key is in the address, where logs and histories keep it: send it in the "
-            "header Authorization, and have this one revoked"
-        )
-
-
-def _login(scope: Scope, headers: Headers, path: str, error: ServiceError) -> Response | None:
-    """Return the way to the sign-in page for a browser that opens a page without a key."""
-    browser = "text/html" in headers.get("accept", "")
-    if isinstance(error, Unauthorized) and browser and scope["method"] in ("GET", "HEAD"):
-        query = scope.get("query_string", b"").decode("latin-1")
-        wanted = quote(path + (f"?{query}" if query else ""), safe="/")
-        root = scope.get("root_path", "")
-        return RedirectResponse(f"{root}{LOGIN}?next={wanted}", 303)
-    return None
-
-
-def _problem(path: str, error: ServiceError) -> Response:
-    return problem_reply(error.status, error.detail, error.headers)
 
 
 def problem_reply(

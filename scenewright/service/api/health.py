@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from scenewright.service.api.common import Core, HeadRoute
 from scenewright.service.core.errors import Unavailable
 from scenewright.service.core.identity import Identity, allow
-from scenewright.service.core.observing.metrics import CONTENT_TYPE, Moment
+from scenewright.service.core.observing.observers import CONTENT_TYPE
 
 router = APIRouter(tags=["health"], route_class=HeadRoute)
 
@@ -58,13 +58,14 @@ async def metrics(
     service: Core, identity: Annotated[Identity, Depends(allow("admin"))]
 ) -> Response:
     """Count and times of runs, judges, spending and requests, for Prometheus."""
-    moment = Moment(
-        runs=await service.store.counts(),
-        queue_limit=service.settings.queue,
-        active=service.worker.active,
-        active_limit=service.settings.running if service.settings.work else 0,
-        draining=service.worker.draining,
-        listeners=service.broadcaster.listeners,
-        dropped=service.broadcaster.dropped,
+    gauges = {
+        "queue_limit": service.settings.queue,
+        "active_runs": service.worker.active,
+        "active_limit": service.settings.running if service.settings.work else 0,
+        "worker_draining": service.worker.draining,
+        "event_listeners": service.broadcaster.listeners,
+    }
+    text = service.observing.metrics.text(
+        await service.store.counts(), gauges, service.broadcaster.dropped
     )
-    return Response(service.observing.metrics.text(moment), media_type=CONTENT_TYPE)
+    return Response(text, media_type=CONTENT_TYPE)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Response
 
 from scenewright.core.images import ImageError, ImageStore, webp_bytes
-from scenewright.service.api.common import Core, HeadRoute, Reader, RunId
+from scenewright.service.api.common import Core, HeadRoute, Reader, RunId, tagged_reply
 from scenewright.service.core.errors import NotFound
 
 router = APIRouter(prefix="/v1/refinements/{run_id}/images", tags=["images"], route_class=HeadRoute)
@@ -39,16 +39,12 @@ def _replies(kind: str, what: str) -> dict[int | str, dict[str, Any]]:
     responses=_replies("image/png", "The image."),
 )
 async def whole(
-    run_id: RunId,
-    image: Hash,
-    service: Core,
-    identity: Reader,
-    known: _Known = None,
+    run_id: RunId, image: Hash, service: Core, identity: Reader, known: _Known = None
 ) -> Response:
     """Return an image of the run as PNG."""
     place = await service.image(identity, run_id, image)
     data = await asyncio.to_thread(image_bytes, place)
-    return _given(data, "image/png", image, known)
+    return tagged_reply(data, "image/png", image, known, _CACHED)
 
 
 @router.get(
@@ -58,23 +54,12 @@ async def whole(
     responses=_replies("image/webp", "The preview."),
 )
 async def preview(
-    run_id: RunId,
-    image: Hash,
-    service: Core,
-    identity: Reader,
-    known: _Known = None,
+    run_id: RunId, image: Hash, service: Core, identity: Reader, known: _Known = None
 ) -> Response:
     """Return the image as WebP of at most 256 pixels a side."""
     place = await service.image(identity, run_id, image)
     data = await asyncio.to_thread(_small, place)
-    return _given(data, "image/webp", f"{image}-{PREVIEW_SIDE}", known)
-
-
-def _given(data: bytes, kind: str, tag: str, known: str | None) -> Response:
-    headers = {"ETag": f'"{tag}"', "Cache-Control": _CACHED}
-    if known is not None and f'"{tag}"' in known:
-        return Response(status_code=304, headers=headers)
-    return Response(data, media_type=kind, headers=headers)
+    return tagged_reply(data, "image/webp", f"{image}-{PREVIEW_SIDE}", known, _CACHED)
 
 
 def image_bytes(place: FilePath) -> bytes:

@@ -11,8 +11,15 @@ from fastapi import APIRouter, Header, Query, Response
 from sqlalchemy.exc import SQLAlchemyError
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from scenewright.service.api.common import Core, Reader, Refiner, RunId, event_stream
-from scenewright.service.api.large_bodies import LargeBodyRoute
+from scenewright.service.api.common import (
+    Core,
+    LargeBodyRoute,
+    Reader,
+    Refiner,
+    RunId,
+    event_stream,
+    large_reply,
+)
 from scenewright.service.core.errors import ServiceError, Unprocessable, problem
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.schemas import (
@@ -26,7 +33,7 @@ from scenewright.service.core.schemas import (
 )
 from scenewright.service.core.service import Service, remove
 from scenewright.service.core.store import MAX_LISTED, Run, brief_of
-from scenewright.service.core.worker_thread import LARGE_SCENE_ITEMS, size_of_request
+from scenewright.service.core.worker_thread import size_of_request
 
 router = APIRouter(prefix="/v1/refinements", tags=["refinements"], route_class=LargeBodyRoute)
 
@@ -175,12 +182,7 @@ async def resume(run_id: RunId, service: Core, identity: Refiner) -> Response:
 
 
 @router.post("/{run_id}/edits", summary="Correct a run", status_code=202, response_model=Refinement)
-async def edit(
-    run_id: RunId,
-    given: EditRequest,
-    service: Core,
-    identity: Refiner,
-) -> Response:
+async def edit(run_id: RunId, given: EditRequest, service: Core, identity: Refiner) -> Response:
     """Correct a paused or ended run; it goes on from there."""
     return await _shown(service, await service.edit(identity, run_id, given))
 
@@ -188,9 +190,6 @@ async def edit(
 async def _shown(
     service: Service, run: Run, status: int = 202, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return the reply that shows ``run``, written aside: a large one takes a while."""
-    found = await service.view(run)
-    size = size_of_request(run.request)
-    write = found.model_dump_json
-    text = write() if size <= LARGE_SCENE_ITEMS else await service.worker_thread.submit(size, write)
-    return Response(text, status, dict(headers or {}), "application/json")
+    """Return the reply that shows ``run``."""
+    found, size = await service.view(run), size_of_request(run.request)
+    return await large_reply(service, size, found, status_code=status, headers=headers)

@@ -23,11 +23,10 @@ from scenewright.graphs.reporting import Reporting
 from scenewright.runs.model_factory.profiles import backend_of
 from scenewright.runs.readiness import lacking
 from scenewright.runs.result import RunResult
-from scenewright.service.core.admission import lacking_words
 from scenewright.service.core.errors import KeyReused, ServiceError, Unavailable
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.pictures import FileFormat, picture_file
-from scenewright.service.core.requests import reading_warnings, stored_intent
+from scenewright.service.core.requests import lacking_words, reading_warnings, stored_intent
 from scenewright.service.core.schemas import Door, Link, RefinementRequest, Status
 from scenewright.service.core.service import STANDS_STILL, Service
 from scenewright.service.core.store import Run, link_of
@@ -212,24 +211,28 @@ def _outcome(run: Run, result: RunResult | None, base: str) -> Outcome:
     )
 
 
-class RunsGoOn(Unavailable):
-    """The service ends while somebody waits for pictures: their runs go on without them."""
+class _NotAgain(ServiceError):
+    """An error after which the client is not to send its request again by itself."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of the reply: asked again without an idempotency key, runs would begin anew."""
+        """Headers of the reply."""
         return {**super().headers, "x-should-retry": "false"}
 
 
-class RunFailed(ServiceError):
+class RunsGoOn(_NotAgain):
+    """The service ends while somebody waits for pictures: their runs go on without them.
+
+    Without an idempotency key, the same request would begin others.
+    """
+
+    status = 503
+
+
+class RunFailed(_NotAgain):
     """No run of a request gave a picture. Asking again would pay again."""
 
     status = 500
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Headers of the reply: the client is not to try again by itself."""
-        return {**super().headers, "x-should-retry": "false"}
 
 
 async def accept(

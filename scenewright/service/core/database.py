@@ -1,17 +1,18 @@
 """The database of the service: SQLite in the data folder, or PostgreSQL by a URL.
 
-The tables of the service; ``migrations/`` makes them and brings older ones up to date.
-
-Procrastinate's tables, in a PostgreSQL schema of their own beside the service's tables.
-
-LangGraph's checkpoints in PostgreSQL, beside the runs' rows.
+Its tables, which ``migrations/`` makes and brings up to date, and a run's row; beside them
+Procrastinate's tables, in a schema of their own, and LangGraph's checkpoints. The data folder and
+the files of SQLite are readable by their owner alone.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+import os
+import stat
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
+    Row,
     String,
     Table,
     Text,
@@ -33,17 +35,21 @@ from sqlalchemy import (
     event,
     text,
 )
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from scenewright.config.profiles import SettingsError
 from scenewright.core.errors import ScenewrightError
 from scenewright.providers.connection_worker import driver_url
-from scenewright.service.core.private_files import make_private
+from scenewright.service.core.schemas import Door, Status
 from scenewright.service.core.settings import ServiceSettings
 
-log = logging.getLogger(__name__)
+_GROUP_AND_OTHERS = 0o077
 
+EDITS = "digests"
+"""Key of :attr:`Run.edits` in a row: in its edit."""
+log = logging.getLogger(__name__)
 METADATA = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -51,7 +57,6 @@ METADATA = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
-
 RUNS = Table(
     "runs",
     METADATA,
@@ -80,7 +85,6 @@ RUNS = Table(
     Index(None, "tenant", "created"),
 )
 """One row a run; what happened in it stands in its run folder."""
-
 KEYS = Table(
     "keys",
     METADATA,
@@ -98,7 +102,6 @@ KEYS = Table(
     Column("revoked", Float),
 )
 """One row an API key; the key itself is kept nowhere, only its SHA-256."""
-
 SESSIONS = Table(
     "sessions",
     METADATA,
@@ -108,7 +111,6 @@ SESSIONS = Table(
     Column("expires", Float, nullable=False),
 )
 """One row a browser that signed in; its token is kept nowhere, only its SHA-256."""
-
 SPENDING = Table(
     "spending",
     METADATA,
@@ -121,11 +123,135 @@ SPENDING = Table(
     Index(None, "key_id"),
 )
 """Cost of each run (id: the run's) or single call so far."""
-
-
 SCHEMA = "scenewright_jobs"
 """Name of the PostgreSQL schema."""
 _APPLIED = f"{SCHEMA}.applied_migrations"
+READING = {"scenewright_reads": True}
+"""Execution options of connections that only read: they wait for no writer."""
+_BUSY_MILLISECONDS = 30_000
+_CONNECTIONS = 12
+_MIGRATING = 7_202_611
+"""PostgreSQL's advisory lock under which one server brings the tables up to date."""
+_AWAY_SECONDS = 120.0
+
+
+def sqlite_file(settings: ServiceSettings) -> Path | None:
+    """Return the file of the SQLite database; None where the database is another."""
+    if settings.shared:
+        return None
+    name = make_url(settings.url).database
+    return Path(name) if name and name != ":memory:" else None
+
+
+def make_private(settings: ServiceSettings) -> list[str]:
+    """Make the data folder (700) and the database's files (600) their owner's alone.
+
+    Folders and files of before are mended. Returns a sentence for each that cannot be. Raises
+    ``OSError`` if the folder cannot be made.
+    """
+    data = settings.data
+    found = []
+    try:
+        data.mkdir(mode=0o700)
+    except FileExistsError:
+        found.append(_mended_folder(settings))
+    except FileNotFoundError:
+        data.parent.mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, exist_ok=True)
+    file = sqlite_file(settings)
+    if file is not None and file.parent.is_dir():
+        try:
+            # SQLite makes files for every account of the machine; its other files get this mode.
+            os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            found += [
+                _narrowed(Path(f"{file}{ending}"), 0o600, "the database file")
+                for ending in ("", "-wal", "-shm", "-journal")
+            ]
+    return [sentence for sentence in found if sentence]
+
+
+def _mended_folder(settings: ServiceSettings) -> str:
+    """Make an existing data folder private; a sentence where that is not done."""
+    data = settings.data
+    mode = data.stat().st_mode
+    if not mode & _GROUP_AND_OTHERS:
+        return ""
+    database = sqlite_file(settings)
+    ours = {settings.runs.name, "sent", "cache", *((database.name,) if database else ())}
+    names = {entry.name for entry in os.scandir(data)}
+    if mode & stat.S_ISVTX or (names and not names & ours):
+        return (
+            f"the data folder {data} also serves others, so that other accounts of this machine "
+            "can read the runs: choose a folder of its own with --data"
+        )
+    return _narrowed(data, 0o700, "the data folder")
+
+
+def _narrowed(place: Path, mode: int, what: str) -> str:
+    """Take the rights of other accounts from ``place``; a sentence where that cannot be done."""
+    try:
+        if place.stat().st_mode & _GROUP_AND_OTHERS:
+            place.chmod(mode)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return (
+            f"{what} {place} can be read by other accounts of this machine, and that cannot be "
+            f"changed ({error.strerror or error}): have its owner run chmod {mode:o}"
+        )
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run's row."""
+
+    id: str
+    tenant: str
+    key_id: str | None
+    door: Door
+    title: str
+    idempotency_key: str | None
+    digest: str
+    request: Mapping[str, Any]
+    """The ``RefinementRequest`` with the scene as a graph, as JSON data."""
+    status: Status
+    wants: str
+    """``pause`` or ``cancel`` where that was asked for; else empty."""
+    edit: Mapping[str, Any] | None
+    """The edit with which it goes on; stays until the run has taken it in."""
+    edits: Mapping[str, str]
+    """Digests of what was sent as its edits, by their idempotency keys."""
+    owner: str | None
+    """The server that drives it."""
+    lease: float | None
+    """Until when the owner has said to be alive, Unix time."""
+    attempts: int
+    """Number of claims since it last came any further."""
+    error: str | None
+    summary: Mapping[str, Any] | None
+    """A ``Summary`` as JSON data."""
+    created: float
+    queued: float
+    updated: float
+    ended: float | None
+
+
+def run_of(row: Row[Any]) -> Run:
+    """Return the run of a row of the table of runs."""
+    values = dict(row._mapping)
+    edit, edits = values.pop("edit"), {}
+    if edit is not None:
+        edits = edit.get(EDITS, {})
+        edit = {name: value for name, value in edit.items() if name != EDITS}
+    return Run(edit=edit, edits=edits, **values)
+
+
+def brief_run_of(row: Row[Any]) -> Run:
+    """Return the run of a row of a list: its request is the ``profile`` alone, it has no edit."""
+    values = dict(row._mapping)
+    return Run(request={"profile": values.pop("profile")}, edit=None, edits={}, **values)
 
 
 def upgrade_jobs(connection: Connection) -> None:
@@ -168,14 +294,6 @@ def _run(connection: Connection, script: str) -> None:
     connection.exec_driver_sql(script.replace("%", "%%"))
 
 
-READING = {"scenewright_reads": True}
-"""Execution options of connections that only read: they wait for no writer."""
-_BUSY_MILLISECONDS = 30_000
-_CONNECTIONS = 12
-_MIGRATING = 7_202_611
-"""PostgreSQL's advisory lock under which one server brings the tables up to date."""
-
-
 class DatabaseError(ScenewrightError, RuntimeError):
     """The database cannot be reached or used; says what to look at."""
 
@@ -200,9 +318,11 @@ async def open_database(settings: ServiceSettings) -> AsyncIterator[AsyncEngine]
         try:
             await migrate(engine)
         except (SQLAlchemyError, OSError) as error:
+            inner = getattr(error, "orig", None) or error
+            reason = next(iter(str(inner).strip().splitlines()), type(inner).__name__)
             raise DatabaseError(
                 f"the service's database {url_without_password(engine)} cannot be used: "
-                f"{_reason(error)}. Check that it is there, that it takes your user, and that the "
+                f"{reason}. Check that it is there, that it takes your user, and that the "
                 "folder is writable"
             ) from error
         yield engine
@@ -225,26 +345,25 @@ def _engine(settings: ServiceSettings) -> AsyncEngine:
             ) from error
     # Each connection is a thread and a few files: they are kept, not made anew under load.
     engine = create_async_engine(settings.url, pool_size=_CONNECTIONS, max_overflow=0)
-    event.listen(engine.sync_engine, "connect", _prepare_sqlite)
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def prepare(connection: Any, record: Any) -> None:
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={_BUSY_MILLISECONDS}")
+        cursor.execute("PRAGMA journal_mode=WAL")
+        # A run that was accepted must outlive a power cut.
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.close()
+
     # The driver's own transactions begin too late: a read that turns into a write would fail
     # where another connection has written meanwhile.
-    event.listen(engine.sync_engine, "begin", _begin_at_once)
+    @event.listens_for(engine.sync_engine, "begin")
+    def begin_at_once(connection: Connection) -> None:
+        reading = connection.get_execution_options().get("scenewright_reads", False)
+        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
     return engine
-
-
-def _prepare_sqlite(connection: Any, record: Any) -> None:
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout={_BUSY_MILLISECONDS}")
-    cursor.execute("PRAGMA journal_mode=WAL")
-    # A run that was accepted must outlive a power cut.
-    cursor.execute("PRAGMA synchronous=FULL")
-    cursor.close()
-
-
-def _begin_at_once(connection: Connection) -> None:
-    reading = connection.get_execution_options().get("scenewright_reads", False)
-    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
 async def migrate(engine: AsyncEngine) -> None:
@@ -254,27 +373,15 @@ async def migrate(engine: AsyncEngine) -> None:
         if connection.dialect.name == "postgresql":
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATING})"))
         with resources.as_file(resources.files(__package__) / "migrations") as folder:
-            command.upgrade(_config(folder, connection), "head")
+            config = Config()
+            config.set_main_option("script_location", str(folder).replace("%", "%%"))
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
         if connection.dialect.name == "postgresql":
             upgrade_jobs(connection)
 
     async with engine.begin() as connection:
         await connection.run_sync(upgrade)
-
-
-def _config(folder: Path, connection: Connection) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(folder).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    return config
-
-
-def _reason(error: BaseException) -> str:
-    inner = getattr(error, "orig", None) or error
-    return str(inner).strip().splitlines()[0] if str(inner).strip() else type(inner).__name__
-
-
-_AWAY_SECONDS = 120.0
 
 
 @asynccontextmanager

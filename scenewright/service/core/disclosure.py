@@ -10,7 +10,7 @@ import itertools
 import re
 import sys
 import tempfile
-from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from scenewright.core.error_text import is_own
@@ -33,10 +33,17 @@ class Disclosure:
 
     def __init__(self, *folders: Path) -> None:
         """``folders``: what may be named in errors besides the usual ones."""
-        places = [*folders, *_usual_folders()]
-        roots = {str(_resolved(place)) for place in places} | {
-            str(place) for place in places if place.is_absolute()
-        }
+        usual = (sys.prefix, sys.base_prefix, tempfile.gettempdir())
+        places = [*folders, Path(__file__).parents[3].parent, *map(Path, usual), cache_folder()]
+        for find in (Path.cwd, Path.home):
+            with suppress(OSError, RuntimeError):
+                places.append(find())
+        roots = {str(place) for place in places if place.is_absolute()}
+        for place in places:
+            try:
+                roots.add(str(place.resolve()))
+            except OSError:
+                roots.add(str(place.absolute()))
         longest = sorted((root for root in roots if len(root) > 1), key=len, reverse=True)
         self._paths = re.compile(f"{_BEFORE}(?:{'|'.join(map(re.escape, longest))}){_AFTER}")
 
@@ -47,8 +54,19 @@ class Disclosure:
                 f"an error of the service ({type(error).__name__}): its log says more. Try again, "
                 "and tell the service's operator if it stays"
             )
-        said = error.detail if isinstance(error, ServiceError) else str(error)
-        return self.clean(_without_quotes(said, error) or type(error).__name__)
+        text = error.detail if isinstance(error, ServiceError) else str(error)
+        # What it quotes of a library's error behind it belongs in the log, too.
+        seen = {id(error)}
+        cause = error.__cause__ or error.__context__
+        while cause is not None and id(cause) not in seen:
+            seen.add(id(cause))
+            # The text of a lookup's error is the name that was looked up.
+            if not is_own(cause) and not isinstance(cause, LookupError):
+                said = str(cause).strip()
+                for line in (said, *said.splitlines()):
+                    text = _without_quote(text, line.strip())
+            cause = cause.__cause__ or cause.__context__
+        return self.clean(text or type(error).__name__)
 
     def clean(self, text: str) -> str:
         """Return ``text`` in its lines, each path of the server cut down to its last name."""
@@ -56,21 +74,6 @@ class Disclosure:
         found = self._paths.sub(lambda match: match[0].rstrip("/").rpartition("/")[2], lines)
         # What was sent may stand in it: of any length, with halves of characters that no JSON has.
         return cut_short(found, MOST_DETAIL).encode(errors="replace").decode()
-
-
-def _without_quotes(text: str, error: BaseException) -> str:
-    """Return an own error's ``text`` without what it quotes of a library's error behind it."""
-    seen = {id(error)}
-    cause = error.__cause__ or error.__context__
-    while cause is not None and id(cause) not in seen:
-        seen.add(id(cause))
-        # The text of a lookup's error is the name that was looked up.
-        if not is_own(cause) and not isinstance(cause, LookupError):
-            said = str(cause).strip()
-            for line in (said, *said.splitlines()):
-                text = _without_quote(text, line.strip())
-        cause = cause.__cause__ or cause.__context__
-    return text
 
 
 def _without_quote(text: str, quote: str) -> str:
@@ -90,21 +93,3 @@ def _without_quote(text: str, quote: str) -> str:
     if before["open"] == "(" and text[end : end + 1] == ")":
         end += 1
     return text[: before.start()].rstrip() + text[end:]
-
-
-def _usual_folders() -> Iterable[Path]:
-    yield Path(__file__).parents[3].parent
-    yield from map(Path, (sys.prefix, sys.base_prefix, tempfile.gettempdir()))
-    yield cache_folder()
-    for find in (Path.cwd, Path.home):
-        try:
-            yield find()
-        except (OSError, RuntimeError):
-            continue
-
-
-def _resolved(place: Path) -> Path:
-    try:
-        return place.resolve()
-    except OSError:
-        return place.absolute()

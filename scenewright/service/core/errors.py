@@ -16,11 +16,7 @@ class ServiceError(ScenewrightError):
     status = 400
 
     def __init__(
-        self,
-        detail: str,
-        *,
-        retry_after: float | None = None,
-        unread: Sequence[Passage] = (),
+        self, detail: str, *, retry_after: float | None = None, unread: Sequence[Passage] = ()
     ) -> None:
         """``retry_after``: seconds after which the same request may succeed.
 
@@ -129,6 +125,18 @@ class DamagedRun(Conflict):
             "or ask for the scene anew and delete this run"
         )
         self.run = run
+
+
+class TooSlow(ServiceError):
+    """A body that does not come."""
+
+    status = 408
+
+
+class Fault(ServiceError):
+    """An error of the service itself."""
+
+    status = 500
 
 
 class InsufficientStorage(ServiceError):

@@ -14,12 +14,13 @@ import json
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from scenewright.runs.folder import EVENTS, PARTIAL_IMAGE, WATCHED
 from scenewright.service.core.errors import DamagedRun, Unavailable
+from scenewright.service.core.jobs.base import set_within
 
 _MOST_TOLD = 256
 PARTIAL = "partial_image"
@@ -39,16 +40,12 @@ class BroadcastEvent:
     """Place in the event log, from 0; none for what is not kept."""
 
 
+@dataclass(eq=False, slots=True)
 class _Ear:
     """Listeners of one run. Numbered events are never dropped: they are read from the log."""
 
-    def __init__(self) -> None:
-        self.told: deque[BroadcastEvent] = deque(maxlen=_MOST_TOLD)
-        self.woken = asyncio.Event()
-
-    def tell(self, told: BroadcastEvent) -> None:
-        self.told.append(told)
-        self.woken.set()
+    events: deque[BroadcastEvent] = field(default_factory=lambda: deque(maxlen=_MOST_TOLD))
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class EventBroadcaster:
@@ -93,9 +90,10 @@ class EventBroadcaster:
         else:
             self._latest.pop(run, None)
         for ear in self._ears.get(run, ()):
-            if len(ear.told) == _MOST_TOLD:
+            if len(ear.events) == _MOST_TOLD:
                 self.dropped += 1
-            ear.tell(told)
+            ear.events.append(told)
+            ear.woken.set()
 
     def close(self) -> None:
         """Let all who listen go: the service ends."""
@@ -151,7 +149,10 @@ class EventBroadcaster:
                 if still or self.closed:
                     return
                 if watching and self._marks and isinstance(folder, Path):
-                    await asyncio.to_thread(_mark, folder)
+                    # Before the run begins it has no folder; later its partial images are not shown
+                    # here.
+                    with suppress(OSError):
+                        await asyncio.to_thread((folder / WATCHED).touch)
                 for told in missed:
                     if self._latest.get(run, {}).get(told.kind) is told:
                         yield told
@@ -178,8 +179,8 @@ class EventBroadcaster:
     async def _heard(self, ear: _Ear, count: int) -> AsyncGenerator[BroadcastEvent | None, None]:
         """Yield live events; None at the end, when the log and the status must be read."""
         while True:
-            while ear.told:
-                told = ear.told.popleft()
+            while ear.events:
+                told = ear.events.popleft()
                 if told.number is None or told.number == count:
                     yield told
                     if told.kind == "status":
@@ -188,13 +189,10 @@ class EventBroadcaster:
                 elif told.number > count:
                     # Some were dropped: the log has them.
                     return
-            try:
-                async with asyncio.timeout(self.look_seconds):
-                    await ear.woken.wait()
-            except TimeoutError:
+            if not await set_within(ear.woken, self.look_seconds):
                 yield None
                 return
-            if not ear.told:
+            if not ear.events:
                 return
             ear.woken.clear()
 
@@ -222,20 +220,18 @@ def _stored(run: str, line: str, number: int) -> BroadcastEvent:
         raise DamagedRun(run, number + 1) from error
 
 
-def _mark(folder: Path) -> None:
-    try:
-        (folder / WATCHED).touch()
-    except OSError:
-        # Before the run begins it has no folder; later its partial images are not shown here.
-        return
-
-
 def read_partial(folder: Path) -> str:
     """Return the newest partial image in a run folder as its event's JSON; empty: there is none."""
     try:
         return (folder / PARTIAL_IMAGE).read_text(encoding="utf-8").strip()
     except OSError:
         return ""
+
+
+def count_lines(path: Path) -> int:
+    """Return how many whole lines the event log has; no log yet: none."""
+    place, _ = read_lines(path, None, 2**62)
+    return 0 if place is None else place[0]
 
 
 def read_lines(

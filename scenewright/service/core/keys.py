@@ -32,6 +32,10 @@ _SHAPE = re.compile(r"sw_([0-9a-f]{16})_[0-9a-f]{48}")
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,79}")
 _MOST_KNOWN = 4096
 
+LASTS_SECONDS = 7 * 86_400.0
+"""Time that a browser stays signed in."""
+_TOKEN = re.compile(r"[0-9a-f]{64}")
+
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
@@ -71,7 +75,7 @@ class ApiKey:
 
 
 class KeyStore:
-    """The table of keys. One event loop uses it."""
+    """The tables of keys and of the browsers that signed in with them. One event loop uses it."""
 
     def __init__(self, engine: AsyncEngine, *, clock: Callable[[], float] = time.time) -> None:
         """``clock`` gives Unix time in seconds."""
@@ -79,6 +83,7 @@ class KeyStore:
         self._reading = engine.execution_options(**READING)
         self._clock = clock
         self._known: dict[str, tuple[float, tuple[ApiKey, str] | None]] = {}
+        self._sessions: dict[str, tuple[float, str, float]] = {}
 
     async def create(
         self,
@@ -186,6 +191,45 @@ class KeyStore:
         async with self._reading.connect() as connection:
             return bool((await connection.execute(usable)).scalar_one())
 
+    async def begin_session(self, key: ApiKey) -> str:
+        """Return a session of ``key``: its token, which only the browser keeps."""
+        token, now = secrets.token_hex(32), self._clock()
+        async with self._engine.begin() as connection:
+            await connection.execute(SESSIONS.delete().where(SESSIONS.c.expires < now))
+            await connection.execute(
+                SESSIONS.insert().values(
+                    hash=digest_of(token), key_id=key.id, created=now, expires=now + LASTS_SECONDS
+                )
+            )
+        return token
+
+    async def session_key(self, token: str) -> ApiKey | None:
+        """Return the key with which the browser signed in; none if it has to do so anew."""
+        if not _TOKEN.fullmatch(token):
+            return None
+        digest, now = digest_of(token), self._clock()
+        known = self._sessions.get(digest)
+        if known is None or not now - KNOWN_SECONDS < known[0] <= now:
+            async with self._reading.connect() as connection:
+                wanted = select(SESSIONS.c.key_id, SESSIONS.c.expires)
+                found = await connection.execute(wanted.where(SESSIONS.c.hash == digest))
+            row = found.one_or_none()
+            if row is None:
+                # Unknown ones are not remembered: they are for who guesses.
+                self._sessions.pop(digest, None)
+                return None
+            if len(self._sessions) >= _MOST_KNOWN:
+                self._sessions.clear()
+            known = self._sessions[digest] = (now, str(row.key_id), float(row.expires))
+        return None if self._clock() >= known[2] else await self.get(known[1])
+
+    async def end_session(self, token: str) -> None:
+        """Forget a session."""
+        digest = digest_of(token)
+        self._sessions.pop(digest, None)
+        async with self._engine.begin() as connection:
+            await connection.execute(SESSIONS.delete().where(SESSIONS.c.hash == digest))
+
     async def _look_up(self, number: str) -> tuple[ApiKey, str] | None:
         known = self._known.get(number)
         now = self._clock()
@@ -227,67 +271,3 @@ def _key(row: Row[Any]) -> tuple[ApiKey, str]:
     values = dict(row._mapping)
     digest = str(values.pop("hash"))
     return ApiKey(**{**values, "scopes": tuple(values["scopes"])}), digest
-
-
-LASTS_SECONDS = 7 * 86_400.0
-"""Time that a browser stays signed in."""
-_TOKEN = re.compile(r"[0-9a-f]{64}")
-
-
-class SessionStore:
-    """The table of sessions. One event loop uses it."""
-
-    def __init__(
-        self, engine: AsyncEngine, keys: KeyStore, *, clock: Callable[[], float] = time.time
-    ) -> None:
-        """``clock`` gives Unix time in seconds."""
-        self._engine = engine
-        self._reading = engine.execution_options(**READING)
-        self._keys = keys
-        self._clock = clock
-        self._known: dict[str, tuple[float, str, float]] = {}
-
-    async def begin(self, key: ApiKey) -> str:
-        """Return a session of ``key``: its token, which only the browser keeps."""
-        token, now = secrets.token_hex(32), self._clock()
-        async with self._engine.begin() as connection:
-            await connection.execute(SESSIONS.delete().where(SESSIONS.c.expires < now))
-            await connection.execute(
-                SESSIONS.insert().values(
-                    hash=digest_of(token), key_id=key.id, created=now, expires=now + LASTS_SECONDS
-                )
-            )
-        return token
-
-    async def key_of(self, token: str) -> ApiKey | None:
-        """Return the key with which the browser signed in; none if it has to do so anew."""
-        if not _TOKEN.fullmatch(token):
-            return None
-        found = await self._look_up(digest_of(token))
-        if found is None or self._clock() >= found[1]:
-            return None
-        return await self._keys.get(found[0])
-
-    async def end(self, token: str) -> None:
-        """Forget a session."""
-        digest = digest_of(token)
-        self._known.pop(digest, None)
-        async with self._engine.begin() as connection:
-            await connection.execute(SESSIONS.delete().where(SESSIONS.c.hash == digest))
-
-    async def _look_up(self, digest: str) -> tuple[str, float] | None:
-        """Key id and expiry. Unknown ones are not remembered: they are for who guesses."""
-        now = self._clock()
-        known = self._known.get(digest)
-        if known is not None and now - KNOWN_SECONDS < known[0] <= now:
-            return known[1], known[2]
-        async with self._reading.connect() as connection:
-            wanted = select(SESSIONS.c.key_id, SESSIONS.c.expires)
-            row = (await connection.execute(wanted.where(SESSIONS.c.hash == digest))).one_or_none()
-        if row is None:
-            self._known.pop(digest, None)
-            return None
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        self._known[digest] = (now, str(row.key_id), float(row.expires))
-        return str(row.key_id), float(row.expires)

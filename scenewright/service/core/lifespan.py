@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -13,9 +12,8 @@ from scenewright.config.settings import Settings
 from scenewright.core.error_text import library_texts_withheld
 from scenewright.service.core import database
 from scenewright.service.core.artifacts.stored import files_of
-from scenewright.service.core.driving import Models
-from scenewright.service.core.jobs.base import Jobs, RowJobs
 from scenewright.service.core.observing.observers import Observability
+from scenewright.service.core.parts import Models
 from scenewright.service.core.service import Service
 from scenewright.service.core.settings import ServiceSettings, check
 from scenewright.service.core.storage import Storage
@@ -36,35 +34,43 @@ async def running(
     say, and closed at the end.
     """
     check(settings)
-    observing = observing or Observability.of(settings)
-    async with (
-        aclosing(observing),
-        database.open_database(settings) as engine,
-        _watched(settings, engine) as storage,
-        _checkpoints(settings) as checkpoints,
-        _jobs(settings, engine, storage) as jobs,
-        files_of(settings) as (artifacts, uploads),
-    ):
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        observing = await enter(aclosing(observing or Observability.of(settings)))
+        engine = await enter(database.open_database(settings))
+        storage = await enter(_watched(settings, engine))
+        # With working copies in place of shared folders checkpoints stay in those: a server that
+        # has lost a run without knowing it must not write where the next one looks, and the event
+        # log leads there, too.
+        checkpoints = None
+        if settings.shared and settings.artifacts is None:
+            checkpoints = await enter(database.checkpoints_of(settings))
+        jobs = None
+        if settings.shared:
+            from scenewright.service.core.jobs.procrastinating import procrastinate_jobs
+
+            jobs = await enter(procrastinate_jobs(settings, engine, storage.note))
+        artifacts, uploads = await enter(files_of(settings))
         service = Service(
             settings, engine, base=base, models=models, checkpoints=checkpoints,
             observing=observing, jobs=jobs, artifacts=artifacts, uploads=uploads, storage=storage,
         )  # fmt: skip
         worker = service.worker
         # Reasons of answers and of repeated calls are shown to clients.
-        with library_texts_withheld(service.disclosure.text):
-            if settings.work:
-                working = asyncio.create_task(worker.run(), name="worker")
-            else:
-                working = None
-                worker.ready.set()
-            try:
-                yield service
-            finally:
-                service.broadcaster.close()
-                await worker.drain(settings.drain_seconds)
-                if working is not None:
-                    await working
-                service.worker_thread.close()
+        stack.enter_context(library_texts_withheld(service.disclosure.text))
+        working = None
+        if settings.work:
+            working = asyncio.create_task(worker.run(), name="worker")
+        else:
+            worker.ready.set()
+        try:
+            yield service
+        finally:
+            service.broadcaster.close()
+            await worker.drain(settings.drain_seconds)
+            if working is not None:
+                await working
+            service.worker_thread.close()
 
 
 @asynccontextmanager
@@ -77,33 +83,3 @@ async def _watched(settings: ServiceSettings, engine: AsyncEngine) -> AsyncItera
     finally:
         watching.cancel()
         await asyncio.wait((watching,))
-
-
-@asynccontextmanager
-async def _checkpoints(settings: ServiceSettings) -> AsyncIterator[Any]:
-    """LangGraph's checkpoints where the runs' rows are: in PostgreSQL, or in the run folders.
-
-    With working copies in place of shared folders they stay in those: a server that has lost a run
-    without knowing it must not write where the next one looks, and the event log leads there, too.
-    """
-    if not settings.shared or settings.artifacts is not None:
-        yield None
-        return
-    from scenewright.service.core.database import checkpoints_of
-
-    async with checkpoints_of(settings) as found:
-        yield found
-
-
-@asynccontextmanager
-async def _jobs(
-    settings: ServiceSettings, engine: AsyncEngine, storage: Storage
-) -> AsyncIterator[Jobs]:
-    """Return the job queue: Procrastinate in PostgreSQL, or the rows themselves."""
-    if not settings.shared:
-        yield RowJobs()
-        return
-    from scenewright.service.core.jobs.procrastinating import procrastinate_jobs
-
-    async with procrastinate_jobs(settings, engine, storage.note) as found:
-        yield found

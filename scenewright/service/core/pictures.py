@@ -23,6 +23,9 @@ _DECODING = 2
 """Pictures that are decoded at once: each may take some hundred MiB for a moment."""
 _DECODERS = ThreadPoolExecutor(_DECODING, thread_name_prefix="uploads")
 
+FileFormat = Literal["png", "jpeg", "webp"]
+"""Form in which pictures are sent."""
+
 
 async def picture_of(upload: UploadFile, settings: ServiceSettings) -> Image.Image:
     """Return the picture of an upload: RGB, upright as its EXIF tag says, without metadata.
@@ -50,7 +53,17 @@ def decoded(data: bytes, settings: ServiceSettings, name: str = "the image") -> 
             "with more compression"
         )
     try:
-        _check_pixels(data, settings, name)
+        try:
+            # Of the header nothing is decoded, whatever it claims.
+            with Image.open(io.BytesIO(data), formats=FORMATS) as header:
+                pixels = header.width * header.height
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+            pixels = Image.MAX_IMAGE_PIXELS or settings.upload_pixels + 1
+        if pixels > settings.upload_pixels:
+            raise TooLarge(
+                f"{name} says that it has {pixels} pixels or more, the limit is "
+                f"{settings.upload_pixels} in all: scale it down"
+            )
         found = read_image(data, name)
     except ImageError as error:
         raise Unprocessable(str(error)) from error
@@ -60,24 +73,6 @@ def decoded(data: bytes, settings: ServiceSettings, name: str = "the image") -> 
         # The decoders raise whatever their parsers meet in a file that was made to break them.
         raise Unprocessable(f"{name} is damaged: get it again or save it anew") from error
     return Image.frombytes("RGB", found.size, found.tobytes())
-
-
-def _check_pixels(data: bytes, settings: ServiceSettings, name: str) -> None:
-    """Raise ``TooLarge`` if the file's header, of which nothing is decoded, claims too much."""
-    try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as header:
-            width, height = header.size
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        width, height = Image.MAX_IMAGE_PIXELS or settings.upload_pixels + 1, 1
-    if width * height > settings.upload_pixels:
-        raise TooLarge(
-            f"{name} says that it has {width * height} pixels or more, the limit is "
-            f"{settings.upload_pixels} in all: scale it down"
-        )
-
-
-FileFormat = Literal["png", "jpeg", "webp"]
-"""Form in which pictures are sent."""
 
 
 def picture_file(

@@ -1,42 +1,60 @@
-"""Validation of requests, and the arguments of the runs that they ask for.
+"""From requests to runs: scenes read, profiles found, what would fail later refused.
 
-From what a request says of a scene to its graph. No text is ever taken as a file's name.
+What one field may be stands in :mod:`.schemas`; here is what no schema can say: whether the scene,
+the profile and the options go together, whether the models are here, and whether the scene fits
+into a prompt. No text is ever taken as a file's name.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.parsers.language import MAX_CAPTION
 from scenewright.agents.parsers.rules import CaptionError, parse_caption
 from scenewright.config.model_identity import identity_of_spec, independence_problem
 from scenewright.config.options import RunOptions, SentenceReader
-from scenewright.config.profiles import DIRECTOR, LOCAL_BACKEND, Profile, SettingsError
-from scenewright.config.settings import (
-    Settings,
-    find_profile,
-    load_profiles,
-    profile_with,
+from scenewright.config.profiles import (
+    CHAT_COMPOSERS,
+    DIRECTOR,
+    LOCAL_BACKEND,
+    Profile,
+    SettingsError,
 )
+from scenewright.config.settings import Settings, find_profile, load_profiles, profile_with
 from scenewright.core.formats import FormatError, loads_scene
 from scenewright.core.intent import Intent
+from scenewright.core.ports import MAX_PROMPT
+from scenewright.core.ports.backend import BackendError, BackendFeatures, ImageBackend
 from scenewright.core.scene import SceneError, SceneGraph
+from scenewright.graphs.errors import RunError
+from scenewright.graphs.initial_image import check_initial_image
+from scenewright.graphs.state import round_seed
 from scenewright.graphs.strategies.registry import StrategyError, strategy_of
-from scenewright.runs.coverage import Coverage, coverage_of
-from scenewright.runs.known_words import drawn_as_known
+from scenewright.runs.model_factory.profiles import backend_of, composer_of
+from scenewright.runs.plan import RunPlan, plan_run
+from scenewright.runs.readiness import lacking
 from scenewright.runs.reading import Sentence, chat_that_reads, preliminary, reader_of
 from scenewright.runs.report.words import scene_words, shorten
-from scenewright.service.core.errors import Unprocessable
+from scenewright.service.core.errors import Unavailable, Unprocessable
 from scenewright.service.core.schemas import RefinementRequest, SceneInput
+from scenewright.tools.backends.prompts import prompt_budget_of
 
 MAX_TITLE = 300
 PARTIAL_IMAGES = 2
 """Pictures that a model on this machine shows of each drawing while it is drawn, where its profile
 does not say how many."""
+
+AGENT = "agent"
+"""Strategy of a run that an agent outside directs through the tools of MCP. It stands in the row
+of such a run only: nobody can ask for it, and no worker drives it."""
+_PLACE = "unplaced"
 
 
 @contextmanager
@@ -175,38 +193,6 @@ def form_key(key: str, values: Mapping[str, str]) -> str:
     return f"{key[:60]}-{hashlib.sha256(rest).hexdigest()[:16]}"
 
 
-def request_again(
-    request: RefinementRequest,
-    scene: SceneGraph,
-    *,
-    seed: int | None = None,
-    profile: str | None = None,
-) -> RefinementRequest:
-    """Return the request for a new run like an earlier one whose ``request`` was taken in.
-
-    ``scene`` is what that one draws after its edits. With another ``profile``, models and their
-    options are those of that profile. A run that an agent directed is drawn by its profile's
-    strategy.
-    """
-    update: dict[str, Any] = {"scene": scene, "director": None, "idempotency_key": None}
-    if scene != request.scene:
-        update |= {"sentence": None, "unread": (), "awaits_reading": False}
-    if request.strategy == AGENT:
-        update["strategy"] = None
-    if seed is not None:
-        update["seed"] = seed
-    if profile is not None and profile != request.profile:
-        own = [name for name, _ in request.for_profile()]
-        own += ["judges", "report_judges", "width", "height", "start", "mask"]
-        update |= {**dict.fromkeys(own), "self_report": False, "profile": profile}
-    return request.model_copy(update=update)
-
-
-AGENT = "agent"
-"""Strategy of a run that an agent outside directs through the tools of MCP. It stands in the row
-of such a run only: nobody can ask for it, and no worker drives it."""
-
-
 def profile_of(
     request: RefinementRequest, settings: Settings, allowed: tuple[str, ...] = ()
 ) -> Profile:
@@ -228,7 +214,12 @@ def profile_of(
     try:
         found = profile_with(profile, options, settings, directed=directed)
         if directed:
-            _check_director(found, str(request.director), settings)
+            # The model that directs over MCP must not report its own loop.
+            loop, report, _ = found.identities(settings.accounts)
+            director = identity_of_spec(f"mcp:{request.director}")
+            problem = independence_problem(loop, report, director, self_report=found.self_report)
+            if problem:
+                raise Unprocessable(f"these options conflict: {problem}")
         if found.strategy != DIRECTOR:
             strategy_of(found.strategy)
         elif request.start is not None:
@@ -236,20 +227,9 @@ def profile_of(
                 "a director draws its first picture itself: leave the picture out, or name another "
                 "strategy"
             )
-    except SettingsError as error:
-        raise Unprocessable(str(error)) from error
-    except StrategyError as error:
+    except (SettingsError, StrategyError) as error:
         raise Unprocessable(str(error)) from error
     return found
-
-
-def _check_director(profile: Profile, model: str, settings: Settings) -> None:
-    """Raise ``Unprocessable`` if the ``model`` that directs over MCP reports its own loop."""
-    loop, report, _ = profile.identities(settings.accounts)
-    director = identity_of_spec(f"mcp:{model}")
-    problem = independence_problem(loop, report, director, self_report=profile.self_report)
-    if problem:
-        raise Unprocessable(f"these options conflict: {problem}")
 
 
 def named_profile(name: str | None, settings: Settings, allowed: tuple[str, ...] = ()) -> Profile:
@@ -261,16 +241,10 @@ def named_profile(name: str | None, settings: Settings, allowed: tuple[str, ...]
     if allowed and name not in allowed:
         raise Unprocessable(f"no profile {name!r} here: there are {', '.join(allowed)}")
     try:
-        return _emerging(find_profile(name, settings))
+        profile = find_profile(name, settings)
     except SettingsError as error:
         raise Unprocessable(str(error)) from error
-
-
-def _emerging(profile: Profile) -> Profile:
-    """Return ``profile`` with pictures that are shown while they are drawn.
-
-    Of models on this machine only: an API bills them.
-    """
+    # Pictures are shown while they are drawn by models on this machine only: an API bills them.
     backend = profile.backend
     if backend.kind != LOCAL_BACKEND or "partial_images" in backend.model_fields_set:
         return profile
@@ -293,46 +267,6 @@ def judges_of(settings: Settings, allowed: tuple[str, ...] = ()) -> set[str]:
     }
 
 
-def scene_as_drawn(
-    request: RefinementRequest,
-    settings: Settings,
-    replaced: Mapping[str, Any],
-    allowed: tuple[str, ...] = (),
-) -> SceneGraph:
-    """Return a request's scene in the words that the image model of its profile knows.
-
-    Arguments as of :func:`coverage_for`.
-    """
-    assert isinstance(request.scene, SceneGraph)
-    profile = profile_of(request, settings, allowed)
-    return drawn_as_known(request.scene, profile, replaced.get("backend"))
-
-
-def coverage_for(
-    request: RefinementRequest,
-    settings: Settings,
-    replaced: Mapping[str, Any],
-    allowed: tuple[str, ...] = (),
-    here: bool = True,
-) -> Coverage:
-    """Return how much of a request's scene the models of its profile know.
-
-    ``replaced`` are models that take their places; ``here``: whether this machine is to draw.
-    Raises ``Unprocessable``.
-    """
-    assert isinstance(request.scene, SceneGraph)
-    profile = profile_of(request, settings, allowed)
-    return coverage_of(
-        profile,
-        profile.form().facts(scene_as_drawn(request, settings, replaced, allowed)),
-        judges=replaced.get("judges"),
-        report_judges=replaced.get("report_judges"),
-        backend=replaced.get("backend"),
-        settings=settings,
-        here=here,
-    )
-
-
 def run_arguments(request: RefinementRequest, settings: Settings) -> dict[str, Any]:
     """Return the arguments of ``refine`` for a request that was taken in: its scene is a graph."""
     assert isinstance(request.scene, SceneGraph)
@@ -342,3 +276,100 @@ def run_arguments(request: RefinementRequest, settings: Settings) -> dict[str, A
         "profile": profile_of(request, settings),
         "options": RunOptions(**request.for_loop(), reader=request.reader),
     }
+
+
+def check_run(
+    request: RefinementRequest,
+    settings: Settings,
+    replaced: Mapping[str, Any],
+    *,
+    files: Sequence[Path | None] = (None, None),
+    allowed: tuple[str, ...] = (),
+    here: bool = True,
+) -> None:
+    """Raise ``Unprocessable`` or ``Unavailable`` for a run that would fail.
+
+    ``request`` was taken in: its scene is a graph. ``replaced`` are models that take the places of
+    the profile's, ``files`` the picture and the mask that the run begins with. ``allowed``: as
+    :func:`profile_of` has it. ``here``: whether this process is to drive it, so that models and
+    keys must be here too.
+    """
+    profile = profile_of(request, settings, allowed)
+    if here:
+        check_models(profile, settings, replaced)
+    try:
+        plan = plan_run(
+            **run_arguments(request, settings),
+            **replaced,
+            start=files[0],
+            mask=files[1],
+            settings=settings,
+            out=_PLACE,
+        )
+    except (RunError, SettingsError) as error:
+        raise Unprocessable(str(error).removesuffix(". Nothing was drawn")) from error
+    if here:
+        _check_features(plan, replaced)
+    check_prompt(plan.scene, request.seed, profile, settings, replaced)
+
+
+def check_models(profile: Profile, settings: Settings, replaced: Mapping[str, Any]) -> None:
+    """Raise ``Unavailable`` if a model of ``profile`` is not on this machine, or lacks its key."""
+    lost = lacking(profile, settings, replaced=[name for name in replaced if replaced[name]])
+    if lost:
+        raise Unavailable(lacking_words(profile.name, lost))
+
+
+def lacking_words(profile: str, lost: Sequence[str]) -> str:
+    """Return why a profile cannot run here, with the remedies."""
+    return f"the profile {profile!r} cannot run here: it needs {'; '.join(lost)}"
+
+
+def check_prompt(
+    scene: SceneGraph, seed: int, profile: Profile, settings: Settings, replaced: Mapping[str, Any]
+) -> None:
+    """Raise ``Unprocessable`` if rules put ``scene`` into a longer prompt than any model takes.
+
+    What a language model or a composer of the caller writes is not known before.
+    """
+    if profile.composer in CHAT_COMPOSERS or replaced.get("composer") is not None:
+        return
+    composer = composer_of(profile, settings)
+    chosen = round_seed(seed, 0, "candidate")
+    length = len(asyncio.run(composer.compose(scene, chosen)))
+    if length > MAX_PROMPT and isinstance(composer, SentenceComposer):
+        # A model that reads little gets no more than it reads.
+        fitted = SentenceComposer(prompt_budget_of(_backend(profile, settings, replaced)))
+        length = len(asyncio.run(fitted.compose(scene, chosen)))
+    if length > MAX_PROMPT:
+        raise Unprocessable(
+            f"the scene makes a prompt of {length} characters, the limit is {MAX_PROMPT}: leave "
+            "some objects or attributes out, or split the scene"
+        )
+
+
+def _check_features(plan: RunPlan, replaced: Mapping[str, Any]) -> None:
+    """Raise ``Unprocessable`` for a mask or a size that the backend does not take."""
+    options = plan.options
+    if options.mask is None and options.width is None:
+        return
+    backend = _backend(plan.profile, plan.settings, replaced)
+    try:
+        check_initial_image(options, backend)
+    except RunError as error:
+        raise Unprocessable(str(error)) from error
+    features: BackendFeatures = backend.features
+    size = (options.width or 0, options.height or 0)
+    if options.width is not None and features.sizes is not None and size not in features.sizes:
+        known = ", ".join(f"{width}×{height}" for width, height in features.sizes)
+        raise Unprocessable(
+            f"{backend.id} does not draw {size[0]}×{size[1]} pixels: use one of {known}, or leave "
+            "width and height out"
+        )
+
+
+def _backend(profile: Profile, settings: Settings, replaced: Mapping[str, Any]) -> ImageBackend:
+    try:
+        return replaced.get("backend") or backend_of(profile.backend, settings)
+    except (BackendError, SettingsError) as error:
+        raise Unavailable(f"the profile {profile.name!r} cannot run here: {error}") from error

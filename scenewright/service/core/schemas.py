@@ -17,7 +17,6 @@ from scenewright.core.facts import Fact, ScoreCard
 from scenewright.core.intent import Doubt, Passage
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import RequestModel, cut_short
-from scenewright.graphs.events import Edit
 from scenewright.graphs.reporting import Reporting, ReportKind
 from scenewright.runs.result import JudgeAnswers
 
@@ -387,25 +386,3 @@ class Problem(BaseModel):
     """Problem and remedy."""
     unread: tuple[Passage, ...] = Field(default=(), exclude_if=lambda passages: not passages)
     """Of a text that cannot be read: the passages at fault, by its characters from 0."""
-
-
-__all__ = [
-    "ENDED",
-    "Door",
-    "Edit",
-    "EditRequest",
-    "Link",
-    "Links",
-    "ParseRequest",
-    "ParseResponse",
-    "Problem",
-    "Refinement",
-    "RefinementBrief",
-    "RefinementList",
-    "RefinementRequest",
-    "RoundInfo",
-    "SceneInput",
-    "ScoreResponse",
-    "Status",
-    "Summary",
-]

@@ -17,18 +17,16 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 from sqlalchemy import and_, func, or_, select
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from scenewright.agents.parsers.unread import CaptionError
 from scenewright.config.options import SentenceReader
 from scenewright.config.profiles import DIRECTOR, Profile, SettingsError
-from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import missing_graph
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.graphs.correcting import edited
@@ -39,17 +37,14 @@ from scenewright.graphs.record import LoopRecord
 from scenewright.providers.clients.base import RequestError
 from scenewright.providers.retry import CallError
 from scenewright.providers.usage import metered
-from scenewright.runs.coverage import Coverage
+from scenewright.runs.coverage import Coverage, coverage_of
 from scenewright.runs.folder import EVENTS, RunError, RunFolder
+from scenewright.runs.known_words import drawn_as_known
 from scenewright.runs.reading import ReadingError, ReadScene, read_words
 from scenewright.runs.result import RunResult, load_run
-from scenewright.runs.scoring import Score, score
-from scenewright.service.core.admission import check_prompt, check_run
-from scenewright.service.core.artifacts.base import Artifacts, LocalArtifacts
-from scenewright.service.core.artifacts.uploads import UPLOADS_FOLDER, UploadStore
+from scenewright.runs.scoring import score
+from scenewright.service.core.artifacts.base import LocalArtifacts
 from scenewright.service.core.database import RUNS
-from scenewright.service.core.disclosure import Disclosure
-from scenewright.service.core.driving import Driver, Models
 from scenewright.service.core.errors import (
     Busy,
     Conflict,
@@ -58,20 +53,18 @@ from scenewright.service.core.errors import (
     Unavailable,
     Unprocessable,
 )
-from scenewright.service.core.event_broadcast import BroadcastEvent, EventBroadcaster, read_lines
+from scenewright.service.core.event_broadcast import BroadcastEvent, count_lines
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.jobs.base import Jobs, RowJobs
-from scenewright.service.core.keys import KeyStore, SessionStore
-from scenewright.service.core.observing.observers import Observability
+from scenewright.service.core.keys import KeyStore
+from scenewright.service.core.parts import ServiceParts
 from scenewright.service.core.requests import (
     AGENT,
-    coverage_for,
+    check_prompt,
+    check_run,
     model_that_reads,
     parse_request,
     profile_of,
-    profiles_of,
     reading_warnings,
-    scene_as_drawn,
     scene_of,
     title_of,
     triplets,
@@ -85,9 +78,7 @@ from scenewright.service.core.schemas import (
     ScoreResponse,
     Status,
 )
-from scenewright.service.core.settings import ServiceSettings
-from scenewright.service.core.storage import Storage
-from scenewright.service.core.store import Run, RunStore, refinement_of
+from scenewright.service.core.store import Run, refinement_of
 from scenewright.service.core.worker import Worker
 from scenewright.service.core.worker_thread import WorkerThread, size_of, size_of_request
 
@@ -96,69 +87,17 @@ log = logging.getLogger(__name__)
 STANDS_STILL: tuple[Status, ...] = ("paused", "finished", "failed", "cancelled")
 
 
-class Service:
-    """The service without a door. One event loop uses it; see ``opening.running``."""
+class Service(ServiceParts):
+    """The service without a door. One event loop uses it; see ``lifespan.running``."""
 
-    def __init__(
-        self,
-        settings: ServiceSettings,
-        engine: AsyncEngine,
-        *,
-        base: Settings | None = None,
-        models: Models | None = None,
-        checkpoints: Any = None,
-        observing: Observability | None = None,
-        jobs: Jobs | None = None,
-        artifacts: Artifacts | None = None,
-        uploads: UploadStore | None = None,
-        storage: Storage | None = None,
-    ) -> None:
-        """Serve the runs of a database.
-
-        ``base``: accounts and profiles, by default those of this machine; ``models`` replaces
-        models of a request's profile; ``observing`` is told what happens; ``jobs`` bring runs to
-        workers; ``artifacts`` and ``uploads`` keep files of runs and pictures for them, by default
-        below ``settings.data``; ``storage`` says whether there is room.
-        """
-        self.settings = settings
-        self.engine = engine
-        self.base = base or load_settings()
-        self.store = RunStore(engine, queue=settings.queue)
-        self.keys = KeyStore(engine)
-        self.sessions = SessionStore(engine, self.keys)
-        self.broadcaster = EventBroadcaster(0.5 if settings.shared else 5.0, marks=settings.shared)
-        self.models = models
-        self.observing = observing or Observability()
-        self.artifacts = artifacts or LocalArtifacts(self.folder)
-        """The files of runs, for all who read them."""
-        self.uploads = uploads or UploadStore(settings.data / UPLOADS_FOLDER)
-        """Pictures that people have sent for their runs to begin with."""
-        self.checkpoints = checkpoints
-        self.storage = storage or Storage(settings, engine)
-        """The state of disk and database."""
-        self.disclosure = Disclosure(settings.data)
-        """Texts of errors that a client may read."""
+    def __init__(self, *given: Any, **named: Any) -> None:
+        """Take what :class:`ServiceParts` takes."""
+        super().__init__(*given, **named)
+        self.keys = KeyStore(self.engine)
         self.worker_thread = WorkerThread()
-        driver = Driver(
-            self.store, self.broadcaster, self.folder, self.base, models, checkpoints, self.uploads,
-            self.observing, self.artifacts, self.disclosure, self.storage.note,
-        )  # fmt: skip
-        self.jobs = jobs or RowJobs()
-        self.worker = Worker(
-            self.store,
-            self.broadcaster,
-            driver,
-            self.jobs,
-            storage=self.storage,
-            running=settings.running,
-            lease=settings.lease_seconds,
-        )
-        self._scoring = asyncio.Semaphore(settings.scoring)
+        self.worker = Worker(self)
+        self._scoring = asyncio.Semaphore(self.settings.scoring)
         self._scores = 0
-
-    def folder(self, run: str) -> Path:
-        """Return the folder in which a run of an id that the store gave is driven here."""
-        return self.settings.runs / run
 
     async def submit(
         self,
@@ -215,44 +154,35 @@ class Service:
             body=body,
             status="paused" if agent else "queued",
         )
-        self.observing.submitted(run.id)
-        await self.jobs.waits(run.id)
-        return run, new
+        return await self._waits(run), new
 
     async def covered(self, request: RefinementRequest, *, taken: bool = False) -> Coverage:
         """Return how much of a request's scene its models know.
 
-        Raises ``Busy`` if too many large scenes wait, unless the request was ``taken`` in already.
+        Raises ``Busy`` if too many large scenes wait, unless the request was ``taken`` in already,
+        and ``Unprocessable``.
         """
-        replaced = self.replaced(request)
-        scene = request.scene
-        size = 0 if scene is None else size_of(scene)
+
+        def cover() -> Coverage:
+            profile, replaced = self.profile(request), self.replaced(request)
+            return coverage_of(
+                profile,
+                profile.form().facts(self.as_drawn(request)),
+                judges=replaced.get("judges"),
+                report_judges=replaced.get("report_judges"),
+                backend=replaced.get("backend"),
+                settings=self.base,
+                here=self.drives,
+            )
+
         compute = self.worker_thread.submit if taken else self.worker_thread.compute
-        return await compute(
-            size, coverage_for, request, self.base, replaced, self.settings.profiles, self.drives
-        )
+        return await compute(0 if request.scene is None else size_of(request.scene), cover)
 
     def as_drawn(self, request: RefinementRequest) -> SceneGraph:
         """Return a request's scene in the words that its image model knows."""
-        replaced = self.replaced(request)
-        return scene_as_drawn(request, self.base, replaced, self.settings.profiles)
-
-    @property
-    def drives(self) -> bool:
-        """Whether runs are driven here alone: workers elsewhere have models and keys too."""
-        return self.settings.work and not self.settings.shared
-
-    def replaced(self, request: RefinementRequest) -> dict[str, Any]:
-        """Return the models that take the places of those of the request's profile."""
-        return {} if self.models is None else dict(self.models(request))
-
-    def profiles(self) -> dict[str, Profile]:
-        """Return the profiles that may be asked for, by name."""
-        return profiles_of(self.base, self.settings.profiles)
-
-    def profile(self, request: RefinementRequest) -> Profile:
-        """Return the profile of a request with what it names; ``Unprocessable`` as it must be."""
-        return profile_of(request, self.base, self.settings.profiles)
+        assert isinstance(request.scene, SceneGraph)
+        backend = self.replaced(request).get("backend")
+        return drawn_as_known(request.scene, self.profile(request), backend)
 
     async def warnings(self, run: Run, result: RunResult | None) -> tuple[str, ...]:
         """Return what of a run's text was not read or is doubtful, and what its models do not know.
@@ -311,8 +241,11 @@ class Service:
         folder = await self.artifacts.log(run.id)
 
         def read() -> RunResult | None:
+            log = folder / EVENTS
+            if not log.is_file() or not log.stat().st_size:
+                return None
             with reading(run.id):
-                return load_run(folder) if _begun(folder / EVENTS) else None
+                return load_run(folder)
 
         return await asyncio.to_thread(read)
 
@@ -344,8 +277,7 @@ class Service:
     async def stored_events(self, run: Run) -> int:
         """Return how many events the log of a run has."""
         path = await self.artifacts.log(run.id) / EVENTS
-        place, _ = await asyncio.to_thread(read_lines, path, None, 2**62)
-        return 0 if place is None else place[0]
+        return await asyncio.to_thread(count_lines, path)
 
     async def finished(self, identity: Identity, run: Run) -> Run:
         """Return the run once it stands still; other doors wait for their pictures with it."""
@@ -370,38 +302,21 @@ class Service:
     async def resume(self, identity: Identity, run: str) -> Run:
         """Go on with a paused, failed or cancelled run."""
         self.storage.check_available()
-        found = await self.store.requeue(run, identity.tenant, None)
-        self.observing.submitted(run)
-        await self.jobs.waits(run)
-        return found
+        return await self._waits(await self.store.requeue(run, identity.tenant, None))
 
     async def edit(self, identity: Identity, run: str, given: EditRequest) -> Run:
         """Go on with a paused or ended run as a person has corrected it."""
         self.storage.check_available()
         found = await self.store.get(run, identity.tenant)
-        edit = await self._edit_of(found, given)
-        if found.status in ("paused", "finished"):
-            folder = await self.artifacts.log(run)
-            await asyncio.to_thread(self._check_edit, found, edit, folder)
-        sent = given.model_dump_json(exclude={"idempotency_key"}).encode()
-        digest = hashlib.sha256(sent).hexdigest() if given.idempotency_key is not None else ""
-        changed = await self.store.requeue(
-            run, identity.tenant, edit.model_dump(mode="json"), digest=digest
-        )
-        self.observing.submitted(run)
-        await self.jobs.waits(run)
-        return changed
-
-    async def _edit_of(self, run: Run, given: EditRequest) -> Edit:
         scene = given.scene
         if given.add is not None:
             if scene is None:
-                result = await self.result(run)
-                known = RefinementRequest.model_validate(run.request).scene
+                result = await self.result(found)
+                known = RefinementRequest.model_validate(found.request).scene
                 scene = result.scene if result is not None else known
             assert scene is not None
             scene = merge_scenes(scene, triplets(given.add))
-        return Edit(
+        edit = Edit(
             key=given.idempotency_key or secrets.token_hex(8),
             base=given.base,
             missing=given.missing,
@@ -410,6 +325,21 @@ class Service:
             rounds=given.rounds,
             note=given.note,
         )
+        if found.status in ("paused", "finished"):
+            folder = await self.artifacts.log(run)
+            await asyncio.to_thread(self._check_edit, found, edit, folder)
+        sent = given.model_dump_json(exclude={"idempotency_key"}).encode()
+        digest = hashlib.sha256(sent).hexdigest() if given.idempotency_key is not None else ""
+        told = edit.model_dump(mode="json")
+        return await self._waits(
+            await self.store.requeue(run, identity.tenant, told, digest=digest)
+        )
+
+    async def _waits(self, run: Run) -> Run:
+        """Have a worker take up ``run``, which is in line."""
+        self.observing.submitted(run.id)
+        await self.jobs.waits(run.id)
+        return run
 
     def _check_edit(self, run: Run, edit: Edit, folder: Path) -> None:
         """``Unprocessable`` for an edit that does not fit the run as it stands."""
@@ -469,7 +399,17 @@ class Service:
         judging = sum(answer.usd for said in found.answers for answer in said.answers)
         if judging:
             await self.store.charge(identity.tenant, identity.key_id, judging)
-        return _scored(found)
+        missing = missing_graph(found.scene, found.facts, found.loop.verdicts)
+        best = found.report if found.report is not None else found.loop
+        return ScoreResponse.model_validate(
+            dict(found)
+            | {
+                "sgscore": best.sgscore,
+                "missing": missing if missing else None,
+                "warnings": (*found.scene.warnings, *found.warnings),
+                "usd": found.usd,
+            }
+        )
 
     async def read(
         self, identity: Identity, given: SceneInput, profile: Profile, reader: SentenceReader | None
@@ -559,27 +499,6 @@ def merge_scenes(scene: SceneGraph, more: SceneGraph) -> SceneGraph:
     )
 
 
-def _scored(found: Score) -> ScoreResponse:
-    missing = missing_graph(found.scene, found.facts, found.loop.verdicts)
-    best = found.report if found.report is not None else found.loop
-    return ScoreResponse.model_validate(
-        dict(found)
-        | {
-            "sgscore": best.sgscore,
-            "missing": missing if missing else None,
-            "warnings": (*found.scene.warnings, *found.warnings),
-            "usd": found.usd,
-        }
-    )
-
-
-def _begun(path: Path) -> bool:
-    try:
-        return path.stat().st_size > 0
-    except OSError:
-        return False
-
-
 _AT_WORK = ("queued", "running")
 
 
@@ -592,46 +511,30 @@ async def remove(service: Service, identity: Identity, run: str) -> None:
     found = await service.store.get(run, identity.tenant)
     # One writer at a time: while the folder goes, nobody puts the run back in line.
     async with service.engine.begin() as connection:
-        status = (
-            await connection.execute(
-                select(RUNS.c.status).where(RUNS.c.id == run).with_for_update()
-            )
-        ).scalar_one_or_none()
+        status = await connection.scalar(
+            select(RUNS.c.status).where(RUNS.c.id == run).with_for_update()
+        )
         if status in _AT_WORK:
             raise Conflict(f"the run is {status}: cancel it first, then take it away")
-        await _forget_checkpoints(service, run)
+        folder = RunFolder(service.folder(run))
+        if service.checkpoints is not None:
+            # They are beside the rows; those of a run folder go with it.
+            begun = False
+            with suppress(RunError):
+                begun = folder.manifest() is not None
+            if begun:
+                async with service.checkpoints(folder, lambda: 0) as saver:
+                    await saver.adelete_thread(saver.thread)
         await service.artifacts.remove(run)
-        for digest in await _only_for(connection, found):
-            await asyncio.to_thread(service.uploads.forget, found.tenant, digest)
-        await connection.execute(RUNS.delete().where(RUNS.c.id == run))
-
-
-async def _forget_checkpoints(service: Service, run: str) -> None:
-    """Place of uploads beside the rows; those of a run folder go with it."""
-    folder = RunFolder(service.folder(run))
-    if service.checkpoints is None:
-        return
-    try:
-        if folder.manifest() is None:
-            return
-    except RunError:
-        return
-    async with service.checkpoints(folder, lambda: 0) as saver:
-        await saver.adelete_thread(saver.thread)
-
-
-async def _only_for(connection: AsyncConnection, run: Run) -> list[str]:
-    """Return the sent pictures that no other run of the tenant begins with."""
-    given = {run.request.get("start"), run.request.get("mask")} - {None}
-    alone = []
-    for digest in sorted(map(str, given)):
         asked = RUNS.c.request
-        others = and_(
-            RUNS.c.tenant == run.tenant,
-            RUNS.c.id != run.id,
-            or_(asked["start"].as_string() == digest, asked["mask"].as_string() == digest),
-        )
-        counted = await connection.execute(select(func.count()).where(others))
-        if not counted.scalar_one():
-            alone.append(digest)
-    return alone
+        sent = {found.request.get("start"), found.request.get("mask")} - {None}
+        for digest in sorted(map(str, sent)):
+            # Another run of the tenant may begin with the picture.
+            others = and_(
+                RUNS.c.tenant == found.tenant,
+                RUNS.c.id != run,
+                or_(asked["start"].as_string() == digest, asked["mask"].as_string() == digest),
+            )
+            if not await connection.scalar(select(func.count()).where(others)):
+                await asyncio.to_thread(service.uploads.forget, found.tenant, digest)
+        await connection.execute(RUNS.delete().where(RUNS.c.id == run))

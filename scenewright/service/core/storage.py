@@ -15,18 +15,19 @@ import os
 import shutil
 import sqlite3
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sqlalchemy import Connection, event, text
+from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from scenewright.service.core.database import READING
+from scenewright.service.core.database import READING, sqlite_file
 from scenewright.service.core.errors import InsufficientStorage, ServiceError, Unavailable
-from scenewright.service.core.private_files import sqlite_file
+from scenewright.service.core.jobs.base import set_within
 from scenewright.service.core.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
@@ -39,8 +40,18 @@ _ANSWER_SECONDS = 5.0
 _SILENT_SECONDS = 60.0
 """Between two outages that the log is told of."""
 _PROBE_BYTES = 64 * 1024
+_PROBES = (
+    ("UPDATE runs SET updated = updated WHERE false",),
+    (
+        "CREATE TABLE storage_probe (data BLOB)",
+        f"INSERT INTO storage_probe VALUES (zeroblob({_PROBE_BYTES}))",
+    ),
+)
+"""Statements that write, of PostgreSQL and of SQLite; nothing of them is kept."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _UNWRITABLE = (errno.EROFS, errno.EIO)
+
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN)
 
 Kind = Literal["disk", "database"]
 
@@ -83,33 +94,19 @@ _LOST = (
 
 def problem_of(error: BaseException) -> StorageProblem | None:
     """Return what an error, or one that caused it, says of the storage; None: nothing."""
-    found = _reached_from(error)
+    # Whatever caused the error, or was at work when it came.
+    found: list[BaseException] = []
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and one not in found:
+            found.append(one)
+            waiting += [getattr(one, "orig", None), one.__cause__, one.__context__]
     # What says most comes first: an error of the disk makes others of the database.
-    for told in (_disk_of, _damage_of, _absence_of):
+    for kind, detail, meant in _SIGNS:
         for one in found:
-            if (problem := told(one)) is not None:
-                return problem
-    return None
-
-
-def _disk_of(one: BaseException) -> StorageProblem | None:
-    if (isinstance(one, OSError) and one.errno in _FULL) or _code_of(one) == sqlite3.SQLITE_FULL:
-        return StorageProblem("disk", _DISK_FULL, str(one)[:300])
-    if isinstance(one, OSError) and one.errno in _UNWRITABLE:
-        return StorageProblem("disk", _DISK_UNWRITABLE, str(one)[:300])
-    return None
-
-
-def _damage_of(one: BaseException) -> StorageProblem | None:
-    if _code_of(one) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN):
-        return StorageProblem("database", _LOST, str(one)[:300])
-    return None
-
-
-def _absence_of(one: BaseException) -> StorageProblem | None:
-    away = isinstance(one, OperationalError | InterfaceError | PoolTimeout) or _of_psycopg(one)
-    if away or (isinstance(one, DBAPIError) and one.connection_invalidated):
-        return StorageProblem("database", _AWAY, str(one)[:300])
+            if meant(one):
+                return StorageProblem(kind, detail, str(one)[:300])
     return None
 
 
@@ -119,23 +116,29 @@ def _code_of(one: BaseException) -> int | None:
     return code & 0xFF if isinstance(one, sqlite3.Error) and isinstance(code, int) else None
 
 
-def _reached_from(error: BaseException) -> list[BaseException]:
-    """Return ``error`` and whatever caused it, or was at work when it came."""
-    found: list[BaseException] = []
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        one = waiting.pop()
-        if one is not None and one not in found:
-            found.append(one)
-            waiting += [getattr(one, "orig", None), one.__cause__, one.__context__]
-    return found
-
-
-def _of_psycopg(error: BaseException) -> bool:
-    return any(
+def _is_absence(one: BaseException) -> bool:
+    """Return whether an error says that the database does not answer."""
+    if isinstance(one, DBAPIError) and one.connection_invalidated:
+        return True
+    # Psycopg may not be installed.
+    away = isinstance(one, OperationalError | InterfaceError | PoolTimeout)
+    return away or any(
         kind.__name__ in ("OperationalError", "InterfaceError") and kind.__module__ == "psycopg"
-        for kind in type(error).__mro__
+        for kind in type(one).__mro__
     )
+
+
+_SIGNS: tuple[tuple[Kind, str, Callable[[BaseException], bool]], ...] = (
+    (
+        "disk",
+        _DISK_FULL,
+        lambda one: getattr(one, "errno", None) in _FULL or _code_of(one) == sqlite3.SQLITE_FULL,
+    ),
+    ("disk", _DISK_UNWRITABLE, lambda one: getattr(one, "errno", None) in _UNWRITABLE),
+    ("database", _LOST, lambda one: _code_of(one) in _DAMAGED),
+    ("database", _AWAY, _is_absence),
+)
+"""Kinds of problems with their detail, and whether an error is about one."""
 
 
 class Storage:
@@ -153,8 +156,14 @@ class Storage:
         self._noted = asyncio.Event()
         self._file = sqlite_file(settings)
         self._identity = _identity(self._file)
+
+        def check_file(*_: Any) -> None:
+            """Refuse to connect where the file is gone: SQLite would make an empty one."""
+            if self._file is not None and not self._file.exists():
+                raise sqlite3.OperationalError(f"the database file {self._file} is gone")
+
         if self._file is not None:
-            event.listen(engine.sync_engine, "do_connect", self._check_file)
+            event.listen(engine.sync_engine, "do_connect", check_file)
 
     def check_available(self) -> None:
         """Raise the error of a request that needs the storage, if something is wrong with it."""
@@ -187,9 +196,7 @@ class Storage:
     async def look(self) -> StorageProblem | None:
         """Return what is wrong now, looked up."""
         self._looked = time.monotonic()
-        found = await asyncio.to_thread(self._disk_problem)
-        if found is None:
-            found = await self._database_problem()
+        found = await asyncio.to_thread(self._disk_problem) or await self._database_problem()
         self._set(found)
         return found
 
@@ -197,11 +204,7 @@ class Storage:
         """Look now and then, and at once where something was noted; until it is cancelled."""
         while True:
             wait = _LOOK_SECONDS if self.problem is None else _RETRY_SECONDS
-            try:
-                async with asyncio.timeout(wait):
-                    await self._noted.wait()
-            except TimeoutError:
-                pass
+            await set_within(self._noted, wait)
             self._noted.clear()
             await self.look()
 
@@ -252,30 +255,17 @@ class Storage:
                 # It waits for no writer.
                 engine = engine.execution_options(**READING)
             async with asyncio.timeout(_ANSWER_SECONDS), engine.connect() as connection:
-                await connection.run_sync(self._try)
+                await connection.execute(text("SELECT 1 FROM runs LIMIT 1"))
+                if self.problem is not None:
+                    # After an outage it must take what is written, too.
+                    for statement in _PROBES[connection.dialect.name == "sqlite"]:
+                        await connection.execute(text(statement))
                 await connection.rollback()
         except (SQLAlchemyError, OSError) as error:
-            known = problem_of(error)
-            return known or StorageProblem("database", _LOST, str(error)[:300])
+            return problem_of(error) or StorageProblem("database", _LOST, str(error)[:300])
         if self._file is not None:
             self._identity = now
         return None
-
-    def _try(self, connection: Connection) -> None:
-        """Read a table; after an outage, write as well. Nothing is kept."""
-        connection.execute(text("SELECT 1 FROM runs LIMIT 1"))
-        if self.problem is None:
-            return
-        if connection.dialect.name == "sqlite":
-            connection.execute(text("CREATE TABLE storage_probe (data BLOB)"))
-            connection.execute(text(f"INSERT INTO storage_probe VALUES (zeroblob({_PROBE_BYTES}))"))
-        else:
-            connection.execute(text("UPDATE runs SET updated = updated WHERE false"))
-
-    def _check_file(self, dialect: Any, record: Any, arguments: Any, options: Any) -> None:
-        """Refuse to connect where the file is gone: SQLite would make an empty one."""
-        if self._file is not None and not self._file.exists():
-            raise sqlite3.OperationalError(f"the database file {self._file} is gone")
 
 
 def _identity(file: Path | None) -> tuple[int, int] | None:

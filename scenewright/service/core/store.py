@@ -22,12 +22,11 @@ from sqlalchemy import and_, case, func, or_, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from scenewright.runs.result import RoundRecord, RunResult
+from scenewright.runs.result import RunResult
 from scenewright.service.core import limits
-from scenewright.service.core.database import READING, RUNS
+from scenewright.service.core.database import EDITS, READING, RUNS, brief_run_of, run_of
+from scenewright.service.core.database import Run as Run
 from scenewright.service.core.errors import Busy, Conflict, KeyReused, NotFound
-from scenewright.service.core.run_row import EDITS, brief_run_of, run_of
-from scenewright.service.core.run_row import Run as Run
 from scenewright.service.core.schemas import (
     ENDED,
     Door,
@@ -42,7 +41,12 @@ from scenewright.service.core.schemas import (
 )
 
 MAX_LISTED = 200
+FREE: tuple[Status, ...] = ("paused", "queued", "failed")
+"""Statuses in which a run that an agent directs waits for its next tool: ``queued`` is on its way
+to ``paused``."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+
+log = logging.getLogger(__name__)
 
 
 class RunStore:
@@ -85,7 +89,14 @@ class RunStore:
         another request or body, ``Busy`` if the queue is full or the key has its runs,
         ``Forbidden`` if all that the key may spend is spent.
         """
-        digest = await asyncio.to_thread(_digest_of, request, body)
+
+        def digest_of() -> str:
+            # The same scene in other words is the same request.
+            told = {name: value for name, value in request.items() if name != "sentence"}
+            text = f"{json.dumps(told, sort_keys=True)}{body}"
+            return hashlib.sha256(text.encode()).hexdigest()
+
+        digest = await asyncio.to_thread(digest_of)
         now = self._clock()
         values: dict[str, Any] = {
             "id": f"run_{secrets.token_hex(16)}",
@@ -186,11 +197,9 @@ class RunStore:
         earlier = or_(
             RUNS.c.queued < run.queued, and_(RUNS.c.queued == run.queued, RUNS.c.id < run.id)
         )
+        before = select(func.count()).where(RUNS.c.status == "queued", earlier)
         async with self._reading.connect() as connection:
-            counted = await connection.execute(
-                select(func.count()).where(RUNS.c.status == "queued", earlier)
-            )
-            return int(counted.scalar_one())
+            return await connection.scalar(before) or 0
 
     async def counts(self) -> dict[str, int]:
         """Run by status, of all tenants."""
@@ -200,13 +209,14 @@ class RunStore:
             )
             return {str(status): int(count) for status, count in rows}
 
-    async def claim(self, owner: str, lease: float, run: str | None = None) -> Run | None:
+    async def claim(
+        self, owner: str, lease: float, run: str | None = None, *, agent: bool = False
+    ) -> Run | None:
         """Return the oldest waiting run (or ``run``), now ``owner``'s for ``lease`` seconds.
 
-        None if none waits.
+        None if none waits. ``agent``: it is opened for its director, which counts as no attempt.
         """
-        now = self._clock()
-        waiting = select(RUNS.c.id).where(RUNS.c.status == "queued")
+        waiting = select(RUNS.c.id).where(RUNS.c.status.in_(FREE if agent else ("queued",)))
         if run is None:
             waiting = waiting.order_by(RUNS.c.queued, RUNS.c.id).limit(1)
         else:
@@ -217,34 +227,19 @@ class RunStore:
             found = (await connection.execute(waiting)).scalar_one_or_none()
             if found is None:
                 return None
-            await connection.execute(
-                update(RUNS)
-                .where(RUNS.c.id == found)
-                .values(
-                    status="running",
-                    owner=owner,
-                    lease=now + lease,
-                    attempts=RUNS.c.attempts + 1,
-                    error=None,
-                    ended=None,
-                    updated=now,
-                )
-            )
+            own = {"wants": ""} if agent else {"attempts": RUNS.c.attempts + 1}
+            await self._change(
+                connection, found, status="running", owner=owner, lease=self._clock() + lease,
+                error=None, ended=None, **own,
+            )  # fmt: skip
             return await self._get(connection, found, None)
 
     async def hold(self, owner: str, lease: float) -> dict[str, str]:
         """Say that ``owner`` is alive; its runs by id, with what is wanted of each."""
+        mine = and_(RUNS.c.owner == owner, RUNS.c.status == "running")
         async with self._writing() as connection:
-            await connection.execute(
-                update(RUNS)
-                .where(RUNS.c.owner == owner, RUNS.c.status == "running")
-                .values(lease=self._clock() + lease)
-            )
-            rows = await connection.execute(
-                select(RUNS.c.id, RUNS.c.wants).where(
-                    RUNS.c.owner == owner, RUNS.c.status == "running"
-                )
-            )
+            await connection.execute(update(RUNS).where(mine).values(lease=self._clock() + lease))
+            rows = await connection.execute(select(RUNS.c.id, RUNS.c.wants).where(mine))
             return {str(run): str(wants) for run, wants in rows}
 
     async def recover(self, dead: Callable[[str], bool], silent: float = 0.0) -> Sequence[str]:
@@ -264,13 +259,10 @@ class RunStore:
             ]
             freed = []
             for run, owner in lost:
+                theirs = RUNS.c.owner.is_(None) if owner is None else RUNS.c.owner == owner
                 done = await connection.execute(
                     update(RUNS)
-                    .where(
-                        RUNS.c.id == run,
-                        RUNS.c.status == "running",
-                        RUNS.c.owner.is_(None) if owner is None else RUNS.c.owner == owner,
-                    )
+                    .where(RUNS.c.id == run, RUNS.c.status == "running", theirs)
                     .values(status="queued", owner=None, lease=None, updated=now)
                 )
                 freed += [run] * done.rowcount
@@ -350,7 +342,7 @@ class RunStore:
         """Keep how far a run has come, and what it has cost."""
         async with self._writing() as connection:
             await self._change(connection, run.id, summary=dict(summary), attempts=0)
-            await limits.keep(connection, run, summary, self._clock())
+            await limits.keep(connection, run.id, run.tenant, run.key_id, summary, self._clock())
 
     async def end(
         self,
@@ -366,8 +358,11 @@ class RunStore:
         ``tried``: whether that counts among the attempts to drive it.
         """
         now = self._clock()
+        if error is not None:
+            # As every database takes it: without NUL and halves of characters.
+            error = error.replace("\0", "").encode(errors="replace").decode()
         values: dict[str, Any] = {
-            "status": status, "owner": None, "lease": None, "error": _kept(error), "wants": "",
+            "status": status, "owner": None, "lease": None, "error": error, "wants": "",
             "updated": now, "ended": now if status in ENDED else None,
         }  # fmt: skip
         if summary is not None:
@@ -378,22 +373,23 @@ class RunStore:
         async with self._writing() as connection:
             done = await connection.execute(update(RUNS).where(mine).values(**values))
             if summary is not None:
-                await limits.keep(connection, run, summary, self._clock())
+                await limits.keep(connection, run.id, run.tenant, run.key_id, summary, now)
             return bool(done.rowcount)
 
-    async def charge(self, tenant: str, key_id: str | None, usd: float, images: int = 0) -> None:
+    async def charge(self, tenant: str, key_id: str | None, usd: float) -> None:
         """Keep what a call outside a run has cost."""
+        call, now = f"call_{secrets.token_hex(16)}", self._clock()
         async with self._writing() as connection:
-            await limits.charge(connection, tenant, key_id, usd, images, self._clock())
+            await limits.keep(connection, call, tenant, key_id, {"usd": usd}, now)
 
     async def check_spendable(self, key_id: str) -> None:
         """Raise ``Busy`` or ``Forbidden`` if an API key has no dollars left."""
         async with self._reading.connect() as connection:
-            await limits.check_spendable(connection, key_id)
+            await limits.remaining(connection, key_id, drawing=False)
 
     async def _room(self, connection: AsyncConnection) -> None:
-        counted = await connection.execute(select(func.count()).where(RUNS.c.status == "queued"))
-        waiting = int(counted.scalar_one())
+        queued = select(func.count()).where(RUNS.c.status == "queued")
+        waiting = await connection.scalar(queued) or 0
         if waiting >= self.queue:
             raise Busy(
                 f"the queue is full, {waiting} runs wait in it: try again later",
@@ -403,11 +399,8 @@ class RunStore:
     async def _known(self, connection: AsyncConnection, tenant: str, key: str | None) -> Run | None:
         if key is None:
             return None
-        row = (
-            await connection.execute(
-                select(RUNS).where(RUNS.c.tenant == tenant, RUNS.c.idempotency_key == key)
-            )
-        ).one_or_none()
+        same = select(RUNS).where(RUNS.c.tenant == tenant, RUNS.c.idempotency_key == key)
+        row = (await connection.execute(same)).one_or_none()
         return None if row is None else run_of(row)
 
     async def _get(
@@ -426,20 +419,6 @@ class RunStore:
     async def _change(self, connection: AsyncConnection, run: str, **values: Any) -> None:
         values["updated"] = self._clock()
         await connection.execute(update(RUNS).where(RUNS.c.id == run).values(**values))
-
-
-def _digest_of(request: Mapping[str, Any], body: str = "") -> str:
-    # The same scene in other words is the same request.
-    told = {name: value for name, value in request.items() if name != "sentence"}
-    return hashlib.sha256(f"{json.dumps(told, sort_keys=True)}{body}".encode()).hexdigest()
-
-
-def _kept(text: str | None) -> str | None:
-    """``text`` as every database takes it: without NUL and halves of characters."""
-    return None if text is None else text.replace("\0", "").encode(errors="replace").decode()
-
-
-log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
@@ -515,6 +494,11 @@ def refinement_of(
     assert request.scene is not None
     path = f"/v1/refinements/{run.id}"
     scene = result.scene if result is not None else request.scene
+    rounds = []
+    for record in result.rounds if result is not None else ():
+        drawn, reference = link_of(run.id, record.image), record.reference_image
+        links = {"image": drawn, "reference": reference and link_of(run.id, reference)}
+        rounds.append(RoundInfo.model_validate(dict(record) | links))
     return Refinement(
         **brief_of(run).model_dump(),
         scene=scene,
@@ -523,7 +507,7 @@ def refinement_of(
         queue_position=position,
         warnings=warnings,
         doubts=scene.doubts,
-        rounds=tuple(_round(run.id, record) for record in result.rounds) if result else (),
+        rounds=tuple(rounds),
         best_round=result.best_round if result is not None else None,
         totals=result.totals if result is not None else {},
         reporting=result.reporting if result is not None else None,
@@ -531,12 +515,3 @@ def refinement_of(
             self=path, events=f"{path}/events", page=f"/runs/{run.id}", edit=f"{path}/edits"
         ),
     )
-
-
-def _round(run: str, record: RoundRecord) -> RoundInfo:
-    reference = record.reference_image
-    links = {
-        "image": link_of(run, record.image),
-        "reference": link_of(run, reference) if reference is not None else None,
-    }
-    return RoundInfo.model_validate(dict(record) | links)

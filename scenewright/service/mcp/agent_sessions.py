@@ -1,8 +1,10 @@
 """Runs that an agent directs: each is open while the agent works on it.
 
 An open run is a director's run with the agent in the place of the language model
-(:class:`.agent_chat.AgentChat`): it holds the run folder's lock, and its row is ``running`` with an
-owner of its own, so that no worker takes it. After a while without a call, at the end of the
+(:class:`AgentChat`): the director (``graphs/director.py``) asks it what to do next, and it answers
+with the tool that the agent calls next, however long that takes. So limits, replay and what is left
+behind are those of any director. The run holds its folder's lock, and its row is ``running`` with
+an owner of its own, so that no worker takes it. After a while without a call, at the end of the
 service, and after a kill it is ``paused``; the next call opens it again, and the director replays
 the events of its log.
 """
@@ -13,42 +15,110 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import update
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from sqlalchemy.exc import SQLAlchemyError
 
 from scenewright.config.model_identity import UNKNOWN
 from scenewright.config.profiles import DIRECTOR
+from scenewright.graphs.director_record import replayable
 from scenewright.graphs.errors import LogError, RunInterrupted
 from scenewright.graphs.eventlog import read_events
-from scenewright.graphs.events import Event, Replied, ToolCalled
+from scenewright.graphs.events import Replied, ToolCalled
+from scenewright.graphs.record import LoopRecord
 from scenewright.runs.folder import EVENTS, RunBusy
-from scenewright.service.core.database import RUNS
-from scenewright.service.core.driving import Driver, DriveResult, RunControl
 from scenewright.service.core.errors import Conflict, Unavailable
 from scenewright.service.core.event_broadcast import BroadcastEvent
 from scenewright.service.core.identity import Identity
+from scenewright.service.core.observing.observers import Observability
 from scenewright.service.core.requests import AGENT
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.service import Service
-from scenewright.service.core.store import Run, RunStore
-from scenewright.service.mcp.agent_chat import AgentChat, AgentToolCall, ToolReply
+from scenewright.service.core.store import FREE, Run, RunStore
+from scenewright.service.core.worker import Driver, DriveResult, RunControl
 
 log = logging.getLogger(__name__)
-
 IDLE_SECONDS = 600.0
 """Seconds without a call after which a run is no longer held open."""
 BEAT_SECONDS = 2.0
 """Seconds between two looks at the requests to the open runs."""
-FREE = ("paused", "queued", "failed")
-"""Statuses in which such a run waits for its next tool: ``queued`` is on its way to ``paused``."""
 _PATIENCE = 5.0
 _LOOK = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class AgentToolCall:
+    """A tool that the agent calls."""
+
+    tool: str
+    """Its name."""
+    arguments: dict[str, Any]
+    """Its arguments as JSON data."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReply:
+    """The reply of a tool."""
+
+    text: str
+    """One line of JSON, or what went wrong."""
+    picture: str | None = None
+    """A small JPEG beside it, in base64."""
+    ok: bool = True
+    """Whether the tool did what it was asked."""
+
+
+class AgentChat(BaseChatModel):
+    """The chat model whose words are an agent's tool calls."""
+
+    call_source: Any
+    """Gives the agent's next call: ``async turn(task, reply) -> AgentToolCall``. ``task`` is the
+    director's description of the scene, ``reply`` the result of the call before; None at first."""
+    model_name: str = UNKNOWN
+    """The language model that the agent says it is."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "agent"
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
+        """Return itself: the agent knows the tools from MCP."""
+        return self
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        raise RuntimeError("an agent answers asynchronously only: use ainvoke")
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        task = next((str(m.text) for m in messages if m.type == "human"), "")
+        last, reply = messages[-1], None
+        if isinstance(last, ToolMessage):
+            blocks = last.content if isinstance(last.content, list) else []
+            images = [b for b in blocks if isinstance(b, dict) and b.get("type") == "image"]
+            picture = str(images[-1]["base64"]) if images else None
+            reply = ToolReply(str(last.text), picture, last.status != "error")
+        asked = await self.call_source.turn(task, reply)
+        call = {"name": asked.tool, "args": asked.arguments, "id": f"call_{secrets.token_hex(8)}"}
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("", tool_calls=[call]))])
 
 
 def is_agents(run: Run) -> bool:
@@ -77,19 +147,9 @@ async def take(store: RunStore, run: str, tenant: str, owner: str, lease: float)
         if found.status == "cancelled":
             raise Conflict("the run was cancelled: call resume_run first to go on with it")
         if found.status in FREE:
-            now = time.time()
-            statement = (
-                update(RUNS)
-                .where(RUNS.c.id == run, RUNS.c.status.in_(FREE))
-                .values(
-                    status="running", owner=owner, lease=now + lease, error=None, ended=None,
-                    wants="", updated=now,
-                )
-            )  # fmt: skip
-            async with store.engine.begin() as connection:
-                taken = await connection.execute(statement)
-            if taken.rowcount:
-                return await store.get(run, tenant)
+            taken = await store.claim(owner, lease, run, agent=True)
+            if taken is not None:
+                return taken
         # A server that was killed owned it: its lease runs out, or it is seen to be gone.
         if waited >= _PATIENCE:
             raise Conflict(
@@ -144,9 +204,12 @@ class AgentSession:
 
         ``folder`` holds the event log so far.
         """
-        interrupted = await asyncio.to_thread(_interrupted_call, folder)
-        if interrupted is not None:
-            self._pending = _PendingCall(interrupted)
+        past = replayable(await asyncio.to_thread(_record_in, folder)).events
+        last = past[-1] if past else None
+        # It is made again at once, without a client.
+        calls = last.message.get("tool_calls") if isinstance(last, Replied) else None
+        if calls:
+            self._pending = _PendingCall(AgentToolCall(calls[0]["name"], calls[0]["args"]))
 
     async def turn(self, task: str, reply: ToolReply | None) -> AgentToolCall:
         """Return the agent's next call, for the director.
@@ -190,7 +253,18 @@ class AgentSession:
         """Note that the run is no longer open, and answer the call at work."""
         self.driven = driven
         if self._pending is not None and not self._pending.reply.done():
-            self._pending.answer(_last_reply(self._folder, self._pending.asked, driven))
+            over = driven.status == "finished"
+            done = _record_in(self._folder).all(ToolCalled) if over else []
+            why = driven.error or (
+                "the service closed the run; call again"
+                if driven.status == "paused"
+                else f"the run is {driven.status}; call resume_run first"
+            )
+            self._pending.answer(
+                ToolReply(done[-1].outcome, None, done[-1].ok)
+                if done
+                else ToolReply(f"{self._pending.asked.tool} was not done: {why}", None, False)
+            )
         if not self.ready.done():
             self.ready.set_result(None)
 
@@ -239,10 +313,21 @@ class AgentSessions:
         """
         if self._closing:
             raise Unavailable("the service is shutting down: call again in a moment")
+
+        async def open_once() -> AgentSession:
+            async with self._opening:
+                if (found := self.here(identity, run)) is not None:
+                    return found
+                lease = self.service.settings.lease_seconds
+                taken = await take(self.service.store, run, identity.tenant, self.owner, lease)
+                session = self._open[run] = AgentSession(taken, self.service.folder(run))
+                session.task = asyncio.create_task(self._drive(session), name=f"director of {run}")
+                return session
+
         found = self.here(identity, run)
         if found is None:
             # A client that gives up meanwhile must not leave a row behind that nobody minds.
-            opening = asyncio.create_task(self._open_once(identity, run))
+            opening = asyncio.create_task(open_once())
             self._tasks.add(opening)
             opening.add_done_callback(self._tasks.discard)
             found = await asyncio.shield(opening)
@@ -256,65 +341,39 @@ class AgentSessions:
         found = self._open.get(run)
         return found if found is not None and found.run.tenant == identity.tenant else None
 
-    async def _open_once(self, identity: Identity, run: str) -> AgentSession:
-        async with self._opening:
-            found = self.here(identity, run)
-            if found is not None:
-                return found
-            lease = self.service.settings.lease_seconds
-            taken = await take(self.service.store, run, identity.tenant, self.owner, lease)
-            session = self._open[run] = AgentSession(taken, self.service.folder(run))
-            session.task = asyncio.create_task(self._drive(session), name=f"director of {run}")
-            return session
-
     async def _drive(self, session: AgentSession) -> None:
-        run = session.run
-        self.service.broadcaster.tell(run.id, BroadcastEvent("status", ""))
+        run, service = session.run, self.service
+
+        def models(request: RefinementRequest) -> dict[str, Any]:
+            chat = AgentChat(call_source=session, model_name=request.director or UNKNOWN)
+            return {**service.replaced(request), "chat": chat}
+
+        service.broadcaster.tell(run.id, BroadcastEvent("status", ""))
         driven = DriveResult("paused")
         try:
-            driven = await self._run_driver(session)
+            await session.restore_call(await service.artifacts.log(run.id))
+            driver = Driver(service, models, Observability())
+            request = {**run.request, "strategy": DIRECTOR}
+            driven = await driver.drive(replace(run, request=request, edit=None), session.control)
+            if driven.status == "queued":
+                driven = replace(driven, status="paused")
         except asyncio.CancelledError:
             driven = DriveResult("cancelled" if session.control.cancel else "paused")
         except (RunBusy, RunInterrupted, Unavailable) as error:
-            driven = DriveResult("paused", self.service.disclosure.text(error))
+            driven = DriveResult("paused", service.disclosure.text(error))
         except Exception as error:
             log.warning("a director's run fails", extra={"run": run.id}, exc_info=True)
-            driven = DriveResult("failed", self.service.disclosure.text(error))
+            driven = DriveResult("failed", service.disclosure.text(error))
         finally:
             self._open.pop(run.id, None)
             try:
-                await self.service.store.end(run, driven.status, error=driven.error)
+                await service.store.end(run, driven.status, error=driven.error)
             except (SQLAlchemyError, OSError):
                 # The lease runs out, and the run waits as after a kill.
                 log.exception("run %s cannot be kept", run.id)
             finally:
                 session.ended(driven)
-                self.service.broadcaster.tell(run.id, BroadcastEvent("status", ""))
-
-    async def _run_driver(self, session: AgentSession) -> DriveResult:
-        service = self.service
-        await session.restore_call(await service.artifacts.log(session.run.id))
-
-        def models(request: RefinementRequest) -> dict[str, Any]:
-            given = {} if service.models is None else dict(service.models(request))
-            return given | {
-                "chat": AgentChat(call_source=session, model_name=request.director or UNKNOWN)
-            }
-
-        driver = Driver(
-            service.store,
-            service.broadcaster,
-            service.folder,
-            service.base,
-            models,
-            service.checkpoints,
-            artifacts=service.artifacts,
-        )
-        request = {**session.run.request, "strategy": DIRECTOR}
-        driven = await driver.drive(
-            replace(session.run, request=request, edit=None), session.control
-        )
-        return replace(driven, status="paused") if driven.status == "queued" else driven
+                service.broadcaster.tell(run.id, BroadcastEvent("status", ""))
 
     async def beat(self) -> None:
         """Renew the leases of the open runs, follow requests about them, close idle ones."""
@@ -377,33 +436,9 @@ async def agent_sessions(
         await found.aclose(service.settings.drain_seconds)
 
 
-def _interrupted_call(folder: Path) -> AgentToolCall | None:
-    """Return the call at which the run was cut off: it is made again at once, without a client."""
-    for event in reversed(_events(folder)):
-        if isinstance(event, ToolCalled):
-            return None
-        if isinstance(event, Replied):
-            calls = event.message.get("tool_calls") or []
-            return AgentToolCall(calls[0]["name"], calls[0]["args"]) if calls else None
-    return None
-
-
-def _last_reply(folder: Path, asked: AgentToolCall, driven: DriveResult) -> ToolReply:
-    """Return the result of the run's last call, or the reason why it has none."""
-    if driven.status == "finished":
-        for event in reversed(_events(folder)):
-            if isinstance(event, ToolCalled):
-                return ToolReply(event.outcome, None, event.ok)
-    why = driven.error or (
-        "the service closed the run; call again"
-        if driven.status == "paused"
-        else f"the run is {driven.status}; call resume_run first"
-    )
-    return ToolReply(f"{asked.tool} was not done: {why}", None, False)
-
-
-def _events(folder: Path) -> list[Event]:
+def _record_in(folder: Path) -> LoopRecord:
+    """Return the record of a run's folder; an empty one where its log cannot be read."""
     try:
-        return read_events(folder / EVENTS)
+        return LoopRecord(read_events(folder / EVENTS))
     except LogError:
-        return []
+        return LoopRecord()

@@ -124,26 +124,21 @@ class _Refusals:
         self._body += message.get("body", b"")
         if message.get("more_body", False):
             return
-        begun, body = self._begun, _in_words(self._body)
+        begun, body = self._begun, self._body
+        try:
+            said = json.loads(body)
+            # Of an error that belongs to a request: its id is not null.
+            code = said["error"]["code"] if said.get("id") is None else None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            code = None
+        if code in _ENVELOPE_ERRORS:
+            own, text = _ENVELOPE_ERRORS[code]
+            error = {"code": own, "message": text}
+            body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
         rest = [pair for pair in begun["headers"] if pair[0].lower() != b"content-length"]
         headers = [*rest, (b"content-length", str(len(body)).encode())]
         await self._send({**begun, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
-
-
-def _in_words(body: bytes) -> bytes:
-    """Return an error's body with our text if it belongs to no request: its id is null."""
-    try:
-        said = json.loads(body)
-        code = said["error"]["code"] if said.get("id") is None else None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return body
-    if code not in _ENVELOPE_ERRORS:
-        return body
-    own, message = _ENVELOPE_ERRORS[code]
-    return json.dumps(
-        {"jsonrpc": "2.0", "id": None, "error": {"code": own, "message": message}}
-    ).encode()
 
 
 def _identity(context: RequestContext) -> Identity:

@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from mcp.types import (
-    CallToolResult,
-    ContentBlock,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-)
+from mcp.types import CallToolResult, ContentBlock, ImageContent, ResourceLink, TextContent
 from pydantic import BaseModel, WithJsonSchema
 
 from scenewright.core.answers import decided_lines

@@ -28,10 +28,7 @@ _GRAPH = {"type": "object", "description": "A graph as the argument scene."}
 """A scene graph in a reply: what may be in one is said where one is given."""
 _KNOWN = {
     SceneGraph.__name__: _GRAPH,
-    Doubt.__name__: {
-        "type": "object",
-        "description": "text, question, choices (label, sentence).",
-    },
+    Doubt.__name__: {"type": "object", "description": "text, question, choices (label, sentence)."},
 }
 """Parts of replies that are described in short, by the names of their types."""
 _MANY = 3
@@ -133,24 +130,17 @@ def _shortened(schema: Any, *, reply: bool) -> Any:
             found[key] = int(value)
         elif key != "title" and (key, value) != ("additionalProperties", True):
             found[key] = _shortened(value, reply=reply)
-    return _nullable(found) if reply else _never_null(found)
-
-
-def _never_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return "this or null" as "this"."""
-    plain = [form for form in schema.get("anyOf", []) if form != _NULL]
-    if len(plain) != 1:
-        return schema
-    return {**plain[0], **{key: value for key, value in schema.items() if key != "anyOf"}}
-
-
-def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return "this or null" in one schema where that is possible."""
-    forms = schema.get("anyOf", [])
+    # "This or null": of arguments as "this", of replies in one schema where that is possible.
+    forms = found.get("anyOf", [])
     plain = [form for form in forms if form != _NULL]
-    if len(forms) != 2 or len(plain) != 1 or not isinstance(plain[0].get("type"), str):
-        return schema
-    one = {**plain[0], "type": [plain[0]["type"], "null"]}
+    if len(plain) != 1:
+        return found
+    one, rest = plain[0], {key: value for key, value in found.items() if key != "anyOf"}
+    if not reply:
+        return {**one, **rest}
+    if len(forms) != 2 or not isinstance(one.get("type"), str):
+        return found
+    one = {**one, "type": [one["type"], "null"]}
     if "enum" in one:
         one["enum"] = [*one["enum"], None]
-    return {**one, **{key: value for key, value in schema.items() if key != "anyOf"}}
+    return {**one, **rest}

@@ -42,9 +42,9 @@ from scenewright.service.core.errors import ServiceError
 from scenewright.service.core.identity import LOCAL, Identity, Scope, require_scope
 from scenewright.service.mcp import tools
 from scenewright.service.mcp.agent_sessions import AgentSessions
-from scenewright.service.mcp.calls import Call
 from scenewright.service.mcp.replies import ROOT, ToolResult
 from scenewright.service.mcp.schemas import input_schema, output_schema
+from scenewright.service.mcp.tools import Call
 from scenewright.tools.director import Arguments, wrong_arguments
 
 log = logging.getLogger(__name__)

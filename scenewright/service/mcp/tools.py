@@ -1,4 +1,7 @@
-"""Tools and resources of the MCP server: runs, images, scenes, and the director's tools by run."""
+"""Tools and resources of the MCP server: runs, images, scenes, and the director's tools by run.
+
+Those that wait for a run report its progress meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +12,34 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from mcp.types import CallToolResult, Resource, TextContent
 from PIL import Image
 
+from scenewright.core.facts import is_stated
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.director_record import ACCEPT
 from scenewright.runs.folder import EVENTS
 from scenewright.runs.record import read_run
 from scenewright.runs.report.render import render_run
 from scenewright.service.api.images import image_bytes
-from scenewright.service.api.parse import parsed
+from scenewright.service.api.scenes import parsed
 from scenewright.service.core.errors import NotFound, Unavailable, Unprocessable
-from scenewright.service.core.identity import require_scope
+from scenewright.service.core.identity import Identity, require_scope
 from scenewright.service.core.pictures import decoded
-from scenewright.service.core.schemas import (
-    ParseRequest,
-    ParseResponse,
-    RefinementRequest,
-)
-from scenewright.service.core.service import reading
+from scenewright.service.core.schemas import ParseRequest, ParseResponse, RefinementRequest
+from scenewright.service.core.service import Service, reading
 from scenewright.service.core.store import Run
-from scenewright.service.mcp.agent_chat import AgentToolCall, ToolReply
-from scenewright.service.mcp.agent_sessions import is_agents
+from scenewright.service.mcp.agent_sessions import (
+    AgentSessions,
+    AgentToolCall,
+    ToolReply,
+    is_agents,
+)
 from scenewright.service.mcp.arguments import (
     CancelRun,
     Directed,
@@ -48,7 +53,6 @@ from scenewright.service.mcp.arguments import (
     ScoreImage,
     directed,
 )
-from scenewright.service.mcp.calls import Call, watch
 from scenewright.service.mcp.replies import (
     ROOT,
     OpenedRun,
@@ -62,7 +66,9 @@ from scenewright.service.mcp.replies import (
     links_of,
     page_uri,
     reply,
+    run_reply,
     scored_image,
+    small,
 )
 from scenewright.tools.director import (
     Accept,
@@ -74,10 +80,150 @@ from scenewright.tools.director import (
     VerifyFacts,
 )
 
+Report = Callable[[float, float | None, str], Awaitable[None]]
+"""Report to a client: how far, of how much, in words."""
+
+_LEAST = 0.001
+"""Least progress between two reports: MCP wants the number to rise."""
+
+_DRAWN_NOW = {"reference": "a reference", "draft": "drafts", "proposal": "proposals"}
+"""Names of the drawing in a step, by purpose."""
+_DRAWN = {"reference": "the reference", "draft": "a draft", "proposal": "a proposal"}
+"""Names of the drawn image, by purpose."""
 HASH = r"^[0-9a-f]{64}$"
 """Pattern of an image's content hash."""
 IMAGE = re.compile(rf"{ROOT}/(run_[0-9a-f]{{32}})/images/([0-9a-f]{{64}})")
 _MOST = 50
+_DATA = re.compile(r"data:[\w.+/-]*(?:;[\w=.-]+)*;base64,", re.ASCII)
+_ANY = SceneGraph()
+_DIRECTOR: Mapping[str, type[Arguments]] = {
+    "generate_image": GenerateImage,
+    "verify_facts": VerifyFacts,
+    "look": Look,
+    "refine_with_reference": RefineWithReference,
+    "inpaint": Inpaint,
+    ACCEPT: Accept,
+}
+_AGAIN = "the tool is still running: repeat the same call to wait for its result"
+_CALL_NEXT = "call the next tool, or accept to end the run"
+
+
+async def watch(
+    service: Service, identity: Identity, run: Run, report: Report, seconds: float
+) -> None:
+    """Report progress in rounds until ``run`` stands still, or ``seconds`` are over."""
+    if seconds <= 0:
+        return
+    rounds = float(run.request.get("rounds") or 1)
+    at, text = 0.0, "waiting"
+    after = await service.stored_events(run) - 1
+    try:
+        async with asyncio.timeout(seconds):
+            async with aclosing(service.follow(identity, run, after)) as events:
+                async for event in events:
+                    reached = at
+                    if event is not None:
+                        found = _progress(event.kind, json.loads(event.data))
+                        if found is None:
+                            continue
+                        reached, text = found
+                        if event.kind == "finished":
+                            reached = rounds
+                    at = max(at + _LEAST, reached)
+                    await report(at, max(rounds, at), text)
+    except TimeoutError:
+        return
+
+
+def _progress(kind: str, data: dict[str, Any]) -> tuple[float, str] | None:
+    """Return the progress in rounds after an event, and its words; None if it is not reported."""
+    at = float(data.get("round") or 0)
+    name = f"round {data.get('round')}"
+    match kind:
+        case "status":
+            if data["status"] not in ("queued", "running"):
+                return None
+            position = data.get("queue_position")
+            if data["status"] == "queued" and position:
+                return 0.0, f"waiting, {position} runs before it"
+            return 0.0, str(data["status"])
+        case "planned":
+            return at, f"{name}: {data['does']}"
+        case "step":
+            reference = data["purpose"] != "candidate"
+            shown = _DRAWN_NOW.get(data["purpose"], "the picture")
+            share = 0.3 * data["step"] / max(1, data["of"])
+            step = f"step {data['step']} of {data['of']}"
+            return at + (0.0 if reference else 0.3) + share, f"{name}: drawing {shown}, {step}"
+        case "retrying":
+            return max(0.0, at), f"{data['model']}: attempt {data['attempt']} failed, asked again"
+        case "generated":
+            reference = data["purpose"] != "candidate"
+            shown = _DRAWN.get(data["purpose"], "the picture")
+            return at + (0.3 if reference else 0.6), f"{name}: {shown} is drawn"
+        case "proposed":
+            wins = sum(one["wins"] for one in data["proposals"])
+            judged = f"{wins} of {len(data['proposals'])} proposals may be pasted"
+            return at + 0.4, f"{name}: {judged}"
+        case "selected":
+            gained, lost = len(data["gained"]), len(data["lost"])
+            pasted = f"{len(data['winners'])} proposals are pasted"
+            return at + 0.6, f"{name}: {pasted}, facts gained {gained}, lost {lost}"
+        case "judged" if data["role"] == "loop":
+            verdicts = [one for one in data["card"]["verdicts"] if is_stated(one["fact_id"])]
+            found = sum(verdict["state"] == "yes" for verdict in verdicts)
+            return at + 0.9, f"{name}: {found} of {len(verdicts)} facts found"
+        case "finished":
+            return at, f"finished: {data['reason']}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a tool."""
+
+    service: Service
+    """The core."""
+    sessions: AgentSessions
+    """The runs that agents have open."""
+    identity: Identity
+    """The caller; its scope for the tool was checked."""
+    report: Report
+    """Report to the client how far it is."""
+
+    async def run(self, run: str) -> Run:
+        """Return the caller's run of that id; ``NotFound`` otherwise."""
+        return await self.service.run(self.identity, run)
+
+    async def wait(self, run: Run, seconds: float) -> Run:
+        """Return the run once it stands still, or after ``seconds``; reported meanwhile."""
+        await watch(self.service, self.identity, run, self.report, seconds)
+        return await self.run(run.id)
+
+    async def status(self, run: Run, round: int | None = None) -> RunStatus:
+        """Return the run as tools tell of it.
+
+        ``NotFound`` if there is no such round.
+        """
+        result = await self.service.result(run)
+        position = await self.service.store.position(run)
+        warnings = await self.service.warnings(run, result)
+        try:
+            return await asyncio.to_thread(run_reply, run, result, position, round, warnings)
+        except LookupError as error:
+            raise NotFound(str(error.args[0])) from error
+
+    async def reply(self, run: Run, round: int | None = None) -> CallToolResult:
+        """Return the run with a small picture of the round and links to the whole ones."""
+        status = await self.status(run, round)
+        return reply(status, await self.preview(status), links_of(status))
+
+    async def preview(self, status: RunStatus) -> str | None:
+        """Return the picture of ``status`` as a small JPEG in base64."""
+        image = None if status.image is None else status.image.rpartition("/")[2]
+        if image is None:
+            return None
+        return await asyncio.to_thread(small, await self.service.artifacts.image(status.run, image))
 
 
 async def listed(call: Call) -> list[Resource]:
@@ -120,10 +266,6 @@ async def run_page(call: Call, run: str) -> str:
             return render_run(read_run(folder))
 
     return await asyncio.to_thread(render)
-
-
-_DATA = re.compile(r"data:[\w.+/-]*(?:;[\w=.-]+)*;base64,", re.ASCII)
-_ANY = SceneGraph()
 
 
 async def refine_scene(call: Call, given: RefineScene) -> Annotated[CallToolResult, RunStatus]:
@@ -227,18 +369,6 @@ async def _picture(call: Call, given: str) -> Image.Image:
     return await asyncio.to_thread(decoded, data, settings)
 
 
-_DIRECTOR: Mapping[str, type[Arguments]] = {
-    "generate_image": GenerateImage,
-    "verify_facts": VerifyFacts,
-    "look": Look,
-    "refine_with_reference": RefineWithReference,
-    "inpaint": Inpaint,
-    ACCEPT: Accept,
-}
-_AGAIN = "the tool is still running: repeat the same call to wait for its result"
-_DRAWN = "call the next tool, or accept to end the run"
-
-
 def about(takes: type[Arguments]) -> str:
     """Return the description of a tool with these arguments, for an agent."""
     text = inspect.cleandoc(takes.__doc__ or "")
@@ -279,8 +409,7 @@ async def _direct(name: str, call: Call, given: Directed) -> CallToolResult:
         # Who gave up while it was accepted asks again.
         return await _ended_reply(call, run, name, {})
     asked = AgentToolCall(
-        name,
-        given.model_dump(mode="json", exclude=set(Directed.model_fields), exclude_unset=True),
+        name, given.model_dump(mode="json", exclude=set(Directed.model_fields), exclude_unset=True)
     )
     session = await call.sessions.get_or_open(call.identity, run.id)
     watching = asyncio.create_task(
@@ -301,7 +430,7 @@ async def _direct(name: str, call: Call, given: Directed) -> CallToolResult:
         raise Unavailable("the run was closed before the call: call again")
     if not said.ok:
         return error_result(call.service.disclosure.clean(said.text))
-    told = ToolResult(run=run.id, tool=name, done=True, told=_data(said), next=_DRAWN)
+    told = ToolResult(run=run.id, tool=name, done=True, told=_data(said), next=_CALL_NEXT)
     return reply(told, said.picture)
 
 

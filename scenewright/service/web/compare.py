@@ -144,9 +144,7 @@ def _rounds_page(
 
 
 def _runs_page(
-    request: Request,
-    runs: Sequence[tuple[Run, RunRecord]],
-    numbers: tuple[int | None, int | None],
+    request: Request, runs: Sequence[tuple[Run, RunRecord]], numbers: tuple[int | None, int | None]
 ) -> Response:
     sides = []
     for name, (run, view), number in zip(("First", "Second"), runs, numbers, strict=True):
@@ -177,6 +175,33 @@ def _runs_page(
         for side in sides
     ]
     alike = sides[0].text == sides[1].text
+    # Their scores and what they took.
+    lines: list[tuple[str, Callable[[Side], str]]] = [
+        ("Profile", lambda side: side.asked("profile")),
+        ("Strategy", lambda side: side.asked("strategy")),
+        ("Seed", lambda side: side.asked("seed")),
+        ("Facts of the picture", lambda side: held_line(side.view, side.shown)),
+        ("Score by the judges of the loop", lambda side: words.score(side.shown.score("loop"))),
+        ("Score by the judges of the report", lambda side: words.score(side.shown.score("report"))),
+        ("Rounds", lambda side: str(len(side.view.drawn))),
+        ("Images drawn", lambda side: str(side.view.images)),
+        ("Judge calls", lambda side: str(side.view.judge_calls)),
+        ("Time", lambda side: words.duration(side.view.seconds)),
+        ("Cost", lambda side: words.money(side.view.usd)),
+    ]
+    figures = [(label, [value(side) for side in sides]) for label, value in lines]
+    notes = [
+        f"The {side.name.lower()} has not ended: reload the page for its further rounds."
+        for side in sides
+        if side.run.status not in ENDED
+    ]
+    judges, others = (side.view.judges("loop") for side in sides)
+    if judges != others:
+        notes.append(
+            "The two pictures were judged by different judges: part of a difference between their "
+            f"scores may come from these ({', '.join(judges) or 'none'} and "
+            f"{', '.join(others) or 'none'})."
+        )
     return _page(
         request,
         sides,
@@ -188,8 +213,8 @@ def _runs_page(
             for side, said in zip(sides, asked, strict=True)
         ],
         alone=alone,
-        figures=_figures(sides),
-        notes=_notes(sides),
+        figures=[(label, values) for label, values in figures if {*values} - {"–"}],
+        notes=notes,
     )
 
 
@@ -303,38 +328,3 @@ def _counts(facts: Sequence[Compared]) -> tuple[int, int, int]:
     won = sum(one.after == "yes" for one in changes)
     lost = sum(one.before == "yes" for one in changes)
     return won, lost, len(changes) - won - lost
-
-
-def _figures(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
-    """Return the lines about both runs: how they were asked, their scores and what they took."""
-    lines: list[tuple[str, Callable[[Side], str]]] = [
-        ("Profile", lambda side: side.asked("profile")),
-        ("Strategy", lambda side: side.asked("strategy")),
-        ("Seed", lambda side: side.asked("seed")),
-        ("Facts of the picture", lambda side: held_line(side.view, side.shown)),
-        ("Score by the judges of the loop", lambda side: words.score(side.shown.score("loop"))),
-        ("Score by the judges of the report", lambda side: words.score(side.shown.score("report"))),
-        ("Rounds", lambda side: str(len(side.view.drawn))),
-        ("Images drawn", lambda side: str(side.view.images)),
-        ("Judge calls", lambda side: str(side.view.judge_calls)),
-        ("Time", lambda side: words.duration(side.view.seconds)),
-        ("Cost", lambda side: words.money(side.view.usd)),
-    ]
-    figures = [(label, [value(side) for side in sides]) for label, value in lines]
-    return [(label, values) for label, values in figures if {*values} - {"–"}]
-
-
-def _notes(sides: Sequence[Side]) -> list[str]:
-    notes = [
-        f"The {side.name.lower()} has not ended: reload the page for its further rounds."
-        for side in sides
-        if side.run.status not in ENDED
-    ]
-    first, second = (side.view.judges("loop") for side in sides)
-    if first != second:
-        notes.append(
-            "The two pictures were judged by different judges: part of a difference between their "
-            f"scores may come from these ({', '.join(first) or 'none'} and "
-            f"{', '.join(second) or 'none'})."
-        )
-    return notes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
@@ -48,36 +48,32 @@ async def sign_in(
             error="This key is wrong, expired or revoked. Copy the whole of it, from sw_ on, or "
             "ask the operator of the service for a new one.",
         )
-    secure = request.url.scheme == "https"
     reply = RedirectResponse(local(following), 303)
-    reply.set_cookie(
-        SECURE_SESSION if secure else SESSION,
-        await service.sessions.begin(found),
-        max_age=int(LASTS_SECONDS),
-        path="/",
-        secure=secure,
-        httponly=True,
-        samesite="strict",
-    )
+    token = await service.keys.begin_session(found)
+    reply.set_cookie(value=token, max_age=int(LASTS_SECONDS), **_cookie(request))
     return reply
 
 
 @router.post("/logout")
 async def sign_out(request: Request, service: Core) -> Response:
     """End the browser's session, and have it forget what it has kept of the pages."""
-    secure = request.url.scheme == "https"
     token = session_of(request.headers, request.url.scheme)
     if token is not None:
-        await service.sessions.end(token)
+        await service.keys.end_session(token)
     reply = RedirectResponse(LOGIN, 303, {"Clear-Site-Data": '"cache"'})
-    reply.delete_cookie(
-        SECURE_SESSION if secure else SESSION,
-        path="/",
-        secure=secure,
-        httponly=True,
-        samesite="strict",
-    )
+    reply.delete_cookie(**_cookie(request))
     return reply
+
+
+def _cookie(request: Request) -> dict[str, Any]:
+    secure = request.url.scheme == "https"
+    return {
+        "key": SECURE_SESSION if secure else SESSION,
+        "path": "/",
+        "secure": secure,
+        "httponly": True,
+        "samesite": "strict",
+    }
 
 
 def local(place: str) -> str:

@@ -11,14 +11,16 @@ import http
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 
 from scenewright.runs.report import templates
+from scenewright.service.api.common import tagged_reply
+from scenewright.service.core.errors import NotFound
 
 _KINDS = {
     "css": "text/css; charset=utf-8",
@@ -36,7 +38,7 @@ class Asset:
     media_type: str
     """Its content type."""
     tag: str
-    """Its ETag, quoted."""
+    """Its ETag, without quotes."""
 
 
 @functools.cache
@@ -48,7 +50,7 @@ def assets() -> dict[str, Asset]:
             kind = _KINDS.get(file.name.rpartition(".")[2])
             if kind is not None:
                 data = file.read_bytes()
-                tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+                tag = hashlib.sha256(data).hexdigest()[:32]
                 found[file.name] = Asset(data, kind, tag)
     return found
 
@@ -131,3 +133,15 @@ def error_page(
     )  # fmt: skip
     reply.headers.update(headers or {})
     return reply
+
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+
+@router.get("/static/{name}")
+async def static(name: str, if_none_match: Annotated[str | None, Header()] = None) -> Response:
+    """Return a file that pages load; browsers ask each time whether theirs is still the one."""
+    found = assets().get(name)
+    if found is None:
+        raise NotFound("there is no such file: reload the page")
+    return tagged_reply(found.data, found.media_type, found.tag, if_none_match, "no-cache")

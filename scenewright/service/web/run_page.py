@@ -34,9 +34,9 @@ from scenewright.service.core.errors import (
     ServiceError,
     Unprocessable,
 )
-from scenewright.service.core.event_broadcast import read_lines
+from scenewright.service.core.event_broadcast import count_lines
 from scenewright.service.core.identity import Identity
-from scenewright.service.core.requests import AGENT, form_key, profile_of, request_again
+from scenewright.service.core.requests import AGENT, form_key, profile_of
 from scenewright.service.core.schemas import ENDED, RefinementRequest, Status
 from scenewright.service.core.service import STANDS_STILL, Service, reading
 from scenewright.service.core.store import Run
@@ -128,10 +128,22 @@ async def request_again_of(
     assert scene is not None
     if seed and not (seed.isdecimal() and len(seed) < 19):
         raise Unprocessable(f"the seed is {seed[:40]!r}: write a whole number from 0")
-    wanted = request_again(asked, scene, seed=int(seed) if seed else None, profile=profile or None)
+    update: dict[str, Any] = {"scene": scene, "director": None, "idempotency_key": None}
+    if scene != asked.scene:
+        update |= {"sentence": None, "unread": (), "awaits_reading": False}
+    if asked.strategy == AGENT:
+        # It is drawn by its profile's strategy.
+        update["strategy"] = None
+    if seed:
+        update["seed"] = int(seed)
+    if profile and profile != asked.profile:
+        # Models and their options are those of that profile.
+        own = [name for name, _ in asked.for_profile()]
+        own += ["judges", "report_judges", "width", "height", "start", "mask"]
+        update |= {**dict.fromkeys(own), "self_report": False, "profile": profile}
     if key:
-        wanted.idempotency_key = form_key(key, {"seed": seed, "profile": profile})
-    return wanted
+        update["idempotency_key"] = form_key(key, {"seed": seed, "profile": profile})
+    return asked.model_copy(update=update)
 
 
 @router.get("/runs/{run_id}/edit")
@@ -241,8 +253,7 @@ async def with_record(service: Service, run: Run, make: Callable[[RunRecord, int
 
 
 def _record_of(run: Run, folder: Path, settings: Settings) -> tuple[RunRecord, int]:
-    place, _ = read_lines(folder / EVENTS, None, 0)
-    events = 0 if place is None else place[0]
+    events = count_lines(folder / EVENTS)
     if events:
         with reading(run.id):
             return read_run(folder), events

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -18,7 +19,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import first_problem
 from scenewright.runs.report.words import begun
 from scenewright.service.api.common import Core, Reader, Refiner
-from scenewright.service.api.profiles import choices
+from scenewright.service.api.scenes import choices
 from scenewright.service.core.errors import ServiceError, Unprocessable
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.requests import (
@@ -121,16 +122,6 @@ def _request_of(given: Mapping[str, str]) -> RefinementRequest:
         raise Unprocessable(f"{problem}: correct it and try again") from error
 
 
-def _awaits_reading(service: Service, given: Mapping[str, str]) -> bool:
-    """Return whether the language model of the profile reads the sentence as the run begins."""
-    try:
-        profile = named_profile(given.get("profile"), service.base, service.settings.profiles)
-        return bool(model_that_reads(profile, None))
-    except ServiceError:
-        # An unknown profile is told when the run is asked for.
-        return False
-
-
 def _problem(error: ServiceError) -> str:
     """Return an error as the page shows it: passages in another language are quoted alone."""
     if not error.unread:
@@ -154,7 +145,14 @@ async def _start_page(
         try:
             found = await service.worker_thread.compute(0, sentence, given["text"])
         except ServiceError as error:
-            if not (detached or problem or _awaits_reading(service, given)):
+            awaits = ""
+            # An unknown profile is told when the run is asked for.
+            with suppress(ServiceError):
+                profile = named_profile(
+                    given.get("profile"), service.base, service.settings.profiles
+                )
+                awaits = model_that_reads(profile, None)
+            if not (detached or problem or awaits):
                 problem = _problem(error)
         else:
             if scene is None or scene.sentence == found.sentence or scene.graph == found.graph:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenewright.core.ports.backend import BackendError, Reference
+from scenewright.config.local_images import AdapterSpec
+from scenewright.core.ports.backend import BackendError, LoadImage, Reference
 from scenewright.providers.hub.needs import encoder_apart, encoder_folder, folder_patterns
 from scenewright.tools.backends.model_folder import (
     ModelFolder,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     AdapterWeights = dict[str, dict[str, torch.Tensor]]
 
 
+Size = tuple[int, int]
+"""(width, height) in pixels."""
 REFERENCES_KEPT = 64
 """Encoded references in memory."""
 
@@ -51,27 +54,6 @@ _WIDTHS: Mapping[str, tuple[int, *tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class IPAdapterSource:
-    """Place of the weights of an IP-Adapter."""
-
-    repository: str
-    """A local folder or a hub id, for example ``"h94/IP-Adapter"``."""
-    subfolder: str = ""
-    """Folder of the weights in it, for example ``"models"``."""
-    weight_name: str = "ip-adapter.safetensors"
-    """File of the weights in the sub-folder."""
-    image_encoder: str = "image_encoder"
-    """Folder of the vision encoder: below ``subfolder``, or, with a slash in it, below
-    ``repository`` (the rule of ``load_ip_adapter``). Where the repository has no such folder, a
-    folder or hub id of its own, for example ``"openai/clip-vit-large-patch14"``."""
-
-    @property
-    def encoder_folder(self) -> str:
-        """The encoder's folder relative to the repository."""
-        return encoder_folder(self.subfolder, self.image_encoder)
-
-
-@dataclass(frozen=True, slots=True)
 class AdapterFolder:
     """An IP-Adapter found on this machine and checked."""
 
@@ -81,13 +63,14 @@ class AdapterFolder:
     """Folder of a ``CLIPVisionModelWithProjection``, or a ``SiglipVisionModel`` for SD3."""
 
     @classmethod
-    def open(cls, source: IPAdapterSource) -> AdapterFolder:
+    def open(cls, source: AdapterSpec) -> AdapterFolder:
         """Find the files (a hub id in the cache) and check them; raises ``BackendError``."""
         inside = f"{source.subfolder}/{source.weight_name}".strip("/")
+        folder = encoder_folder(source.subfolder, source.image_encoder)
         apart = encoder_apart(source.image_encoder)
-        within = () if apart else folder_patterns(source.encoder_folder)
+        within = () if apart else folder_patterns(folder)
         root = find_files(source.repository, [inside, *within])
-        weights, encoder = root / inside, root / source.encoder_folder
+        weights, encoder = root / inside, root / folder
         own = Path(source.image_encoder).expanduser()
         if not encoder.is_dir() and (apart or (own.is_absolute() and own.is_dir())):
             encoder = find_files(source.image_encoder, ["*.json", "*.safetensors"])
@@ -204,7 +187,6 @@ class ReferenceForm(ABC):
                 f"{type(pipe).__name__} has no place for references: leave 'ip_adapter' out"
             )
         self._pipe = pipe
-        self._used: list[Reference] = []
         self._embeds: Recent[Any] = Recent(REFERENCES_KEPT)
 
     @property
@@ -213,31 +195,19 @@ class ReferenceForm(ABC):
         return self._embeds.hits
 
     def options(
-        self,
-        references: Sequence[Reference],
-        load: Callable[[str], Image.Image],
-        guidance: float,
-        size: tuple[int, int],
+        self, references: Sequence[Reference], load: LoadImage, guidance: float, size: Size
     ) -> dict[str, Any]:
-        """Set the weights of the first step and return the call options that carry the pictures.
+        """Set the weights and return the call options that carry the pictures.
 
         ``guidance`` is the guidance scale (with guidance, the pipeline's own negative
         embeddings go along); ``size`` is (width, height) in pixels, for the masks.
         """
         # A reference of weight 0 adds nothing to Eq. 5.
-        self._used = [reference for reference in references if reference.weight != 0]
-        self.use(self._weights(0.0))
-        return self.call_options(self._used, load, guidance, size) if self._used else {}
+        used = [reference for reference in references if reference.weight != 0]
+        self.use([reference.weight for reference in used])
+        return self.call_options(used, load, guidance, size) if used else {}
 
-    def at(self, done: float) -> None:
-        """Set the weights of the next step; ``done`` is its place from 0 (first) to 1 (last)."""
-        if any(reference.schedule for reference in self._used):
-            self.weigh(self._weights(done))
-
-    def _weights(self, done: float) -> list[float]:
-        return [reference.weight * reference.factor(done) for reference in self._used]
-
-    def _encoded(self, image_hash: str, load: Callable[[str], Image.Image]) -> Any:
+    def _encoded(self, image_hash: str, load: LoadImage) -> Any:
         return self._embeds.get(image_hash, lambda: self.encode(load(image_hash).convert("RGB")))
 
     @contextlib.contextmanager
@@ -249,29 +219,20 @@ class ReferenceForm(ABC):
         finally:
             self.use([])
 
-    def use_weight_tensors(self) -> bool:
+    def use_weight_tensors(self) -> None:  # noqa: B027
         """Make the weights something that a compiler does not take for constants.
 
-        False where the family does not allow it: there the second weight compiles once more, and
-        no later one does.
+        Where the family does not allow it, the second weight compiles once more, and no later one
+        does.
         """
-        return False
 
     @abstractmethod
     def use(self, weights: Sequence[float]) -> None:
         """Switches the denoiser to as many references as there are weights."""
 
     @abstractmethod
-    def weigh(self, weights: Sequence[float]) -> None:
-        """Change the weights of the references in use."""
-
-    @abstractmethod
     def call_options(
-        self,
-        used: Sequence[Reference],
-        load: Callable[[str], Image.Image],
-        guidance: float,
-        size: tuple[int, int],
+        self, used: Sequence[Reference], load: LoadImage, guidance: float, size: Size
     ) -> dict[str, Any]:
         """Return the call options that carry the pictures of ``used``."""
 

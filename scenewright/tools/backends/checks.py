@@ -26,9 +26,9 @@ def check_request(
         )
     if any(reference.mask for reference in request.references) and not features.masks:
         raise BackendError(f"{name} takes no masks of references: leave 'mask' out")
-    if any(reference.schedule for reference in request.references) and not features.schedules:
-        raise BackendError(f"{name} takes no schedule of a reference: leave 'schedule' out")
-    if request.emphasis and not features.emphasis:
-        raise BackendError(f"{name} takes no emphasis on words: leave 'emphasis' out")
+    if any(reference.schedule for reference in request.references):
+        raise BackendError("weights of references by schedule were removed: leave 'schedule' out")
+    if request.emphasis:
+        raise BackendError("emphasis on words of a prompt was removed: leave 'emphasis' out")
     if request.boxes and not features.boxes:
         raise BackendError(f"{name} takes no boxes: leave 'boxes' out{boxes_advice}")

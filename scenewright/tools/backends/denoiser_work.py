@@ -48,19 +48,6 @@ class DenoiserWork:
         self.pixels += cells * self._side**2
 
 
-def is_guided(pipe: Any, family: Family, guidance: float, negative: bool, distilled: bool) -> bool:
-    """Return whether ``pipe`` makes two passes a step at the scale ``guidance``.
-
-    ``negative``: whether it is given a negative prompt, without which some do not guide.
-    """
-    if family.guider:
-        return not distilled
-    if hasattr(type(pipe), "do_classifier_free_guidance"):
-        pipe._guidance_scale = guidance
-        return bool(pipe.do_classifier_free_guidance)
-    return family.guidance == "true_cfg_scale" and guidance > 1 and negative
-
-
 def _cells(latents: Any) -> int:
     """Return the number of latent cells, over all pictures of a batch."""
     if isinstance(latents, (list, tuple)):

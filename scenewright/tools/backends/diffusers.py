@@ -9,13 +9,13 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from scenewright.config.local_images import CacheSpec, LoraSpec, QuantizationSpec
+from scenewright.config.local_images import AdapterSpec, CacheSpec, LoraSpec, QuantizationSpec
 from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
@@ -23,13 +23,15 @@ from scenewright.core.ports.backend import (
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
+    LoadImage,
+    OnStep,
     PromptCount,
     watched_by,
 )
 from scenewright.providers.device_gate import LOADING, DeviceGate, Stop, gate_of, limit_threads
 from scenewright.providers.hub.needs import UPSAMPLER, replaced_parts
 from scenewright.providers.hub.single_file import is_file
-from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
+from scenewright.tools.backends.adapter import AdapterFolder
 from scenewright.tools.backends.families import Family, FewStepLora, family_of
 from scenewright.tools.backends.loaded import (
     MAX_BATCH,
@@ -71,11 +73,11 @@ from scenewright.tools.backends.transformer_references import references_of
 
 if TYPE_CHECKING:
     import torch
-    from PIL import Image
 
 T = TypeVar("T")
 
 
+@dataclass(eq=False, repr=False)
 class DiffusersBackend:
     """One pipeline and the one thread that uses it.
 
@@ -85,64 +87,54 @@ class DiffusersBackend:
     :meth:`load`.
     """
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        name: str | None = None,
-        ip_adapter: IPAdapterSource | None = None,
-        max_references: int = 2,
-        device: str = "auto",
-        dtype: Dtype = "auto",
-        default_steps: int | None = None,
-        default_guidance: float | None = None,
-        default_size: tuple[int, int] | None = None,
-        scheduler: str | None = None,
-        variant: str | None = None,
-        offload: OffloadChoice = "auto",
-        compile: bool = False,
-        slicing: bool | None = None,
-        cache: CacheSpec | None = None,
-        partial_images: int = 0,
-        loras: Sequence[LoraSpec] = (),
-        quantization: QuantizationSpec | None = None,
-        prompt_upsampler: str | None = None,
-        base_model: str | None = None,
-    ) -> None:
-        """``model`` is a folder in the diffusers layout, a hub id, or a file with weights.
+    model: str
+    """A folder in the diffusers layout, a hub id, or a file with weights."""
+    _: KW_ONLY
+    name: str | None = None
+    """Shown in the id (default: the model's last part)."""
+    ip_adapter: AdapterSpec | None = None
+    """Adapter for references."""
+    max_references: int = 2
+    """Most references of a request, where there are any: with an ``ip_adapter``, or of an edit
+    model that takes several pictures."""
+    device: str = "auto"
+    dtype: Dtype = "auto"
+    default_steps: int | None = None
+    """Steps that go before those of the model's ``scenewright.json`` and its pipeline class."""
+    default_guidance: float | None = None
+    """The same of the guidance scale."""
+    default_size: tuple[int, int] | None = None
+    """The same of (width, height) in pixels."""
+    scheduler: str | None = None
+    """A class of diffusers."""
+    variant: str | None = None
+    """A variant of the weights such as ``"fp16"``."""
+    offload: OffloadChoice = "auto"
+    """Precedes the choice of :attr:`plan`."""
+    compile: bool = False
+    """Whether the denoiser's repeated blocks are compiled."""
+    slicing: bool | None = None
+    """Precedes the choice of :attr:`plan`."""
+    cache: CacheSpec | None = None
+    """Lets the denoiser reuse computations between steps."""
+    partial_images: int = 0
+    """Previews that the steps of a picture carry."""
+    loras: Sequence[LoraSpec] = ()
+    """They change the weights, and add their trigger words to every prompt."""
+    quantization: QuantizationSpec | None = None
+    """Stores weights in few bits."""
+    prompt_upsampler: str | None = None
+    """A folder or hub id of a model that writes each prompt in full first."""
+    base_model: str | None = None
+    """A folder or hub id that has what a file lacks."""
 
-        ``name`` is what the id shows (default: the model's last part). ``max_references``
-        bounds the references of a request, where there are any: with an ``ip_adapter``, or
-        of an edit model that takes several pictures. The defaults
-        (steps, guidance scale, (width, height) in pixels) go before those in the model's
-        ``scenewright.json`` and those of its pipeline class. ``scheduler`` names a
-        diffusers class; ``variant`` a weights variant such as ``"fp16"``. ``offload`` and
-        ``slicing`` go before what :attr:`plan` would choose; ``compile`` compiles the
-        denoiser's repeated blocks. ``cache`` lets it reuse computations between steps.
-        ``partial_images``: how many previews the steps of a picture carry. ``loras`` change the
-        weights, and add their trigger words to every prompt. ``quantization`` stores weights in
-        few bits. ``prompt_upsampler``, a folder or a hub id, writes each prompt in full first.
-        ``base_model``, a folder or a hub id, has what a file lacks.
-        """
-        if max_references < 1:
-            raise BackendError(f"max_references is {max_references}: it must be at least 1")
-        self._model = model
-        self._base_model = base_model
-        place = Path(model)
-        self._name = name or (place.stem if is_file(model) else place.name) or model
-        self._source = ip_adapter
-        self._max_references = max_references
-        self._device_name = device
-        self._dtype_name = dtype
-        self._steps, self._guidance, self._size = default_steps, default_guidance, default_size
-        self._scheduler = scheduler
-        self._variant = variant
-        self._offload, self._compile, self._slicing = offload, compile, slicing
-        self._cache = cache
-        self._partial_images = partial_images
-        self._lora_specs = tuple(loras)
-        self._quantization = quantization
-        self._upsampler = prompt_upsampler
+    def __post_init__(self) -> None:
+        """Check the bound on references; no file is read."""
+        if self.max_references < 1:
+            raise BackendError(f"max_references is {self.max_references}: it must be at least 1")
+        place = Path(self.model)
+        stem = place.stem if is_file(self.model) else place.name
+        self._name = self.name or stem or self.model
         self._closed = False
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"diffusers-{self._name}")
         self._ready: LoadedPipeline | None = None
@@ -167,31 +159,26 @@ class DiffusersBackend:
             "versions": {name: version(name) for name in ("torch", "diffusers", "transformers")},
             "device": device.type,
             "dtype": f"torch.{self.plan.dtype}",
-            "scheduler": self._scheduler_name,
-            "variant": self._variant,
+            "scheduler": self._scheduler[0],
+            "variant": self.variant,
             "steps": features.default_steps,
             "guidance": features.default_guidance,
             "size": features.default_size,
         }
-        # Tiles and compiled blocks round differently; a plain placement changes no name.
-        parts |= {
-            name: True
-            for name, used in (("slicing", self.plan.slicing), ("compile", self._compile))
-            if used
+        optional = {
+            # Tiles and compiled blocks round differently; a plain placement changes no name.
+            "slicing": self.plan.slicing,
+            "compile": self.compile,
+            "cache": self.cache and self.cache.model_dump(),
+            "scheduler_options": dict(self._scheduler[1]),
+            "loras": [lora.identity() for lora in self._loras],
+            "quantization": self._quantized and self._quantized.identity(),
+            "inpaint": self._family.inpaint,
         }
-        if self._cache is not None:
-            parts["cache"] = self._cache.model_dump()
-        if self._scheduler_options:
-            parts["scheduler_options"] = dict(self._scheduler_options)
-        if self._loras:
-            parts["loras"] = [lora.identity() for lora in self._loras]
-        if self._quantized is not None:
-            parts["quantization"] = self._quantized.identity()
+        parts |= {name: value for name, value in optional.items() if value}
         if (upsampler := self._folder.upsampler) is not None:
             files = [*content_files(upsampler), *upsampler.glob("*.jinja")]
             parts[UPSAMPLER] = digest_files(upsampler, files)
-        if self._family.inpaint is not None:
-            parts["inpaint"] = self._family.inpaint
         # Where long prompts are read in full that the pipeline alone would cut.
         parts |= self._reader.named(call_options(self._folder.pipeline_class))
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -202,9 +189,9 @@ class DiffusersBackend:
         words = [lora.describe() for lora in self._loras]
         if self._quantized is not None:
             words.insert(0, self._quantized.describe())
-        if self._upsampler is not None:
-            words.append(f"prompts written in full by {Path(self._upsampler).name}")
-        return ", ".join(words if self._cache is None else [*words, f"cache {self._cache.kind}"])
+        if self.prompt_upsampler is not None:
+            words.append(f"prompts written in full by {Path(self.prompt_upsampler).name}")
+        return ", ".join(words if self.cache is None else [*words, f"cache {self.cache.kind}"])
 
     @cached_property
     def plan(self) -> MemoryPlan:
@@ -216,9 +203,9 @@ class DiffusersBackend:
         return plan_memory(
             self._needs(self.features.default_size),
             free_memory(device),
-            dtypes=dtypes_for(self._dtype_name, device),
-            offload=self._offload,
-            slicing=self._slicing,
+            dtypes=dtypes_for(self.dtype, device),
+            offload=self.offload,
+            slicing=self.slicing,
             accelerator=device.type not in ("cpu", "mps"),
         )
 
@@ -238,37 +225,35 @@ class DiffusersBackend:
         with quiet():
             options = call_options(folder.pipeline_class)
             check_parts(folder)
-            if self._cache is not None:
+            if self.cache is not None:
                 from scenewright.tools.backends.placing import check_cache
 
-                check_cache(folder, self._cache)
+                check_cache(folder, self.cache)
         _ = self._quantized
         family, defaults = self._family, folder.defaults
         usual_steps, usual_guidance = family.recommended(options, folder.distilled)
         few = self._few_lora
-        steps = self._steps or (few and few.steps) or defaults.steps or usual_steps or 50
+        steps = self.default_steps or (few and few.steps) or defaults.steps or usual_steps or 50
         few_guidance = None if few is None else few.guidance
-        named = (self._guidance, few_guidance, defaults.guidance, usual_guidance, 0.0)
+        named = (self.default_guidance, few_guidance, defaults.guidance, usual_guidance, 0.0)
         guidance = next(one for one in named if one is not None)
         adapter = self._adapter is not None
-        references = family.references(self._max_references) if adapter or family.edits else 0
+        references = family.references(self.max_references) if adapter or family.edits else 0
         return BackendFeatures(
             references=references,
             reference_maths=family.maths if references else "none",
             masks=adapter and family.masks,
-            schedules=adapter,
             edit=family.image_to_image is not None or family.inpaint is not None,
-            edit_references=family.edit_references(self._max_references),
+            edit_references=family.edit_references(self.max_references),
             start_references=family.inpaint is not None,
             instructions=family.edits is not None,
             crops=family.image_to_image is not None or family.inpaint is not None,
-            emphasis=bool(family.text),
             boxes=folder.upsampler is not None,
             negative_prompt="negative_prompt" in options and family.negative_prompt,
             languages=family.languages,
             seeds=True,
             sizes=None,
-            default_size=self._size or defaults.size or folder.native_size,
+            default_size=self.default_size or defaults.size or folder.native_size,
             default_steps=int(steps),
             default_guidance=float(guidance),
             vocabulary=folder.vocabulary,
@@ -285,27 +270,25 @@ class DiffusersBackend:
 
     @cached_property
     def _loras(self) -> tuple[Lora, ...]:
-        return open_loras(self._lora_specs, self._folder)
+        return open_loras(self.loras, self._folder)
 
     @cached_property
     def _quantized(self) -> Quantized | None:
-        if self._quantization is None:
+        if self.quantization is None:
             return None
-        return Quantized.open(self._quantization, self._folder, self._device.type)
+        return Quantized.open(self.quantization, self._folder, self._device.type)
 
     @cached_property
     def _few_lora(self) -> FewStepLora | None:
         return self._family.few_lora(lora.name for lora in self._loras)
 
     @property
-    def _scheduler_name(self) -> str | None:
+    def _scheduler(self) -> tuple[str | None, Mapping[str, Any]]:
+        """Class and settings of a scheduler that replaces the model's own."""
         few = self._few_lora
-        return self._scheduler or (None if few is None else few.scheduler)
-
-    @property
-    def _scheduler_options(self) -> Mapping[str, Any]:
-        few = self._few_lora
-        return few.scheduler_options if few is not None and self._scheduler is None else {}
+        if self.scheduler is not None or few is None:
+            return self.scheduler, {}
+        return few.scheduler, few.scheduler_options
 
     @cached_property
     def _triggers(self) -> Triggers:
@@ -314,18 +297,22 @@ class DiffusersBackend:
     @cached_property
     def _folder(self) -> ModelFolder:
         with quiet():
-            without = replaced_parts(self._quantization)
-            if (file := Path(self._model).expanduser()).is_file():
-                folder = open_file(file, self._base_model, self._variant)
+            without = replaced_parts(self.quantization)
+            if (file := Path(self.model).expanduser()).is_file():
+                folder = open_file(file, self.base_model, self.variant)
             else:
-                if self._base_model is not None and not is_file(self._model):
+                if self.base_model is not None and not is_file(self.model):
                     raise BackendError(
-                        f"{self._model} is no single file, and only these have a 'base_model': "
+                        f"{self.model} is no single file, and only these have a 'base_model': "
                         "leave it out"
                     )
-                place = find(self._model, self._variant, without)
+                place = find(self.model, self.variant, without)
                 folder = ModelFolder.open(place, without=without)
-            return folder if self._upsampler is None else folder.with_upsampler(self._upsampler)
+            return (
+                folder
+                if self.prompt_upsampler is None
+                else folder.with_upsampler(self.prompt_upsampler)
+            )
 
     @cached_property
     def _family(self) -> Family:
@@ -333,7 +320,7 @@ class DiffusersBackend:
 
     @cached_property
     def _adapter(self) -> AdapterFolder | None:
-        if self._source is None:
+        if self.ip_adapter is None:
             return None
         if self._family.adapter == "none":
             instead = "references are pictures there" if self._family.edits else "none is known"
@@ -341,13 +328,13 @@ class DiffusersBackend:
                 f"{self._folder.pipeline_class} takes no IP-Adapter ({instead}): leave "
                 "'ip_adapter' out, or use a Stable Diffusion 1.5, SDXL, Kolors, SD3 or Flux model"
             )
-        adapter = AdapterFolder.open(self._source)
+        adapter = AdapterFolder.open(self.ip_adapter)
         adapter.check_fits(self._family.adapter, self._folder)
         return adapter
 
     @cached_property
     def _device(self) -> torch.device:
-        return choose_device(self._device_name)
+        return choose_device(self.device)
 
     @property
     def _gate(self) -> DeviceGate:
@@ -370,8 +357,8 @@ class DiffusersBackend:
     async def generate(
         self,
         request: GenerationRequest,
-        load: Callable[[str], Image.Image],
-        on_step: Callable[[GenerationStep], None] | None = None,
+        load: LoadImage,
+        on_step: OnStep | None = None,
     ) -> GeneratedImage:
         """Draws ``request``; waits in line if another one is being drawn.
 
@@ -385,8 +372,8 @@ class DiffusersBackend:
     async def generate_many(
         self,
         requests: Sequence[GenerationRequest],
-        load: Callable[[str], Image.Image],
-        on_step: Callable[[GenerationStep], None] | None = None,
+        load: LoadImage,
+        on_step: OnStep | None = None,
     ) -> list[GeneratedImage]:
         """Draws all ``requests``, in their order; as :meth:`generate` otherwise.
 
@@ -411,20 +398,15 @@ class DiffusersBackend:
             for request in requests:
                 check_local_request(request, self.features, self._folder, self.id)
             triggers = self._triggers
-            sent = [
-                one.model_copy(
-                    update={
-                        "prompt": triggers.added(
-                            one.prompt, whole=has_unlimited_prompt(one, self._family)
-                        )
-                    }
-                )
-                for one in requests
-            ]
+            sent = []
+            for one in requests:
+                whole = has_unlimited_prompt(one, self._family)
+                prompt = triggers.added(one.prompt, whole=whole)
+                sent.append(one.model_copy(update={"prompt": prompt}))
             drawn: dict[int, GeneratedImage] = {}
             # An autoencoder that waits in main memory would trade places with the denoiser.
             shown = on_step is not None and self.plan.offload == "none"
-            previews, watched = self._partial_images if shown else 0, watched_by(on_step)
+            previews, watched = self.partial_images if shown else 0, watched_by(on_step)
             if len(sent) == 1:
                 groups = [[0]]
             else:
@@ -491,12 +473,12 @@ class DiffusersBackend:
     ) -> GeneratedImage:
         """Return ``drawn`` after ``request``, whose prompt went to the model as ``prompt``."""
         details = drawn.details | self.plan.details() | {"compiled": int(self._compiled)}
-        if self._cache is not None:
-            details["cache"] = self._cache.kind
-        if self._loras:
-            details["loras"] = ", ".join(one.describe() for one in self._loras)
-        if self._quantized is not None:
-            details["quantization"] = self._quantized.describe()
+        optional = {
+            "cache": self.cache and self.cache.kind,
+            "loras": ", ".join(one.describe() for one in self._loras),
+            "quantization": self._quantized and self._quantized.describe(),
+        }
+        details |= {name: words for name, words in optional.items() if words}
         drawn = replace(drawn, details=details | {"device": str(self._device)})
         if drawn.prompt or prompt == request.prompt:
             return drawn
@@ -521,9 +503,8 @@ class DiffusersBackend:
                     self._folder,
                     plan.home(device),
                     dtype,
-                    scheduler=self._scheduler_name,
-                    scheduler_options=self._scheduler_options,
-                    variant=self._variant,
+                    scheduler=self._scheduler,
+                    variant=self.variant,
                     loaded=given,
                 )
                 from scenewright.tools.backends.placing import (
@@ -544,18 +525,13 @@ class DiffusersBackend:
                     change_parts(pipe, references, change)
                 if quantized is not None:
                     quantized.cast(pipe, dtype)
-                if self._cache is not None:
-                    enable_cache(pipe, self._cache)
-                self._compiled = place(pipe, plan, device, references, compiled=self._compile)
+                if self.cache is not None:
+                    enable_cache(pipe, self.cache)
+                self._compiled = place(pipe, plan, device, references, compiled=self.compile)
             limit_threads(part for part in pipe.components.values() if hasattr(part, "parameters"))
             self._ready = LoadedPipeline(
-                self.id,
-                pipe,
-                self._folder,
-                self.features,
-                self._family,
-                self._reader,
+                *(self.id, pipe, self._folder, self.features, self._family, self._reader),
                 references=references,
-                cache=self._cache,
+                cache=self.cache,
             )
         return self._ready

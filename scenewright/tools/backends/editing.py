@@ -13,13 +13,14 @@ says what to change in them, or what of them to show; weights have no effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image, ImageFilter
 
-from scenewright.core.ports.backend import BackendError, Reference, Start
+from scenewright.core.ports.backend import BackendError, LoadImage, Reference, Start
 from scenewright.tools.backends.families import EditForm, Family, Latents
 
 if TYPE_CHECKING:
@@ -51,19 +52,22 @@ def encode_picture(pipe: Any, picture: Image.Image, layout: Latents) -> torch.Te
         pixels = pixels.unsqueeze(2)
     latents: torch.Tensor = retrieve_latents(vae.encode(pixels), sample_mode="argmax")
     vae.to(dtype=dtype)
-    if config.get("latents_mean") is not None and config.get("latents_std") is not None:
-        places = (1, -1, *[1] * (latents.ndim - 2))
-        mean, std = (
-            latents.new_tensor(config[name]).view(places)
-            for name in ("latents_mean", "latents_std")
-        )
-        latents = (latents - mean) / std
+    if (statistics := latent_statistics(config, latents)) is not None:
+        latents = (latents - statistics[0]) / statistics[1]
     latents = latents.to(dtype)
     if config.get("shift_factor"):
         latents = latents - config.shift_factor
     if config.get("scaling_factor") is not None:
         latents = latents * config.scaling_factor
     return pack_latents(pipe, latents, layout)
+
+
+def latent_statistics(config: Any, latents: torch.Tensor) -> list[torch.Tensor] | None:
+    """Return mean and deviation of an autoencoder's channels, for values like ``latents``."""
+    rows = [config.get("latents_mean"), config.get("latents_std")]
+    if None in rows:
+        return None
+    return [latents.new_tensor(row).view(1, -1, *[1] * (latents.ndim - 2)) for row in rows]
 
 
 def pack_latents(pipe: Any, latents: torch.Tensor, layout: Latents) -> torch.Tensor:
@@ -112,9 +116,7 @@ def pipeline_of_parts(pipe: Any, name: str) -> Any:
     return other
 
 
-def picture_of(
-    image: str, load: Callable[[str], Image.Image], size: tuple[int, int]
-) -> Image.Image:
+def picture_of(image: str, load: LoadImage, size: tuple[int, int]) -> Image.Image:
     """Return the picture ``image`` in RGB at ``size``, (width, height) in pixels."""
     picture = load(image).convert("RGB")
     return picture if picture.size == size else picture.resize(size, Image.Resampling.LANCZOS)
@@ -144,7 +146,7 @@ class Inpainter:
     def begin(
         self,
         start: Start,
-        load: Callable[[str], Image.Image],
+        load: LoadImage,
         size: tuple[int, int],
         steps: int,
         seed: int,
@@ -230,27 +232,24 @@ class PreservedArea:
         return Image.composite(drawn, self._picture, soft)
 
 
+@dataclass(frozen=True)
 class Editor:
     """The edit pipeline, and the form of it that draws without a picture."""
 
-    def __init__(
-        self, pipe: Any, drawing: Any, form: EditForm, latents: Latents, multiple: int
-    ) -> None:
-        """Edit with ``pipe``; ``drawing`` has the same parts and draws without a picture.
-
-        ``multiple``: sides of pictures must be multiples of this many pixels.
-        """
-        self._pipe = pipe
-        self._form = form
-        self._latents = latents
-        self._multiple = multiple
-        self._drawing = drawing
+    pipe: Any
+    """Edits."""
+    drawing: Any
+    """Has the same parts and draws without a picture."""
+    form: EditForm
+    latents: Latents
+    multiple: int
+    """Sides of pictures must be multiples of this many pixels."""
 
     def begin(
         self,
         start: Start | None,
         references: Sequence[Reference],
-        load: Callable[[str], Image.Image],
+        load: LoadImage,
         size: tuple[int, int],
         seed: int,
     ) -> tuple[Any, dict[str, Any], PreservedArea | None]:
@@ -263,26 +262,26 @@ class Editor:
         pictures, kept = [], None
         if start is not None:
             picture = picture_of(start.image, load, size)
-            pictures.append(fit_picture(picture, size, 1, self._form.least))
+            pictures.append(fit_picture(picture, size, 1, self.form.least))
             if start.mask is not None:
                 mask = load(start.mask).convert("L").resize(size)
-                kept = PreservedArea(self._pipe, picture, mask, seed, self._latents)
+                kept = PreservedArea(self.pipe, picture, mask, seed, self.latents)
         pictures += [
-            fit_picture(load(one.image), size, self._multiple, self._form.least)
+            fit_picture(load(one.image), size, self.multiple, self.form.least)
             for one in references
             if one.weight != 0
         ]
-        most = self._form.pictures
+        most = self.form.pictures
         if most is not None and len(pictures) > most:
             raise BackendError(
-                f"{type(self._pipe).__name__} sees {most} picture{'s' * (most > 1)} at once, "
+                f"{type(self.pipe).__name__} sees {most} picture{'s' * (most > 1)} at once, "
                 f"{len(pictures)} were given: leave the references out, or the picture to edit"
             )
-        options = size_options(self._form, size)
+        options = size_options(self.form, size)
         if not pictures:
-            return self._drawing, options, None
-        options["image"] = pictures if self._form.listed else pictures[0]
-        return self._pipe, options, kept
+            return self.drawing, options, None
+        options["image"] = pictures if self.form.listed else pictures[0]
+        return self.pipe, options, kept
 
 
 def size_options(form: EditForm | None, size: tuple[int, int]) -> dict[str, Any]:

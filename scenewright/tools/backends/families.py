@@ -120,9 +120,9 @@ class Family:
     """Layout of its latents."""
     edits: EditForm | None = None
     """Editing by instruction; None: it does not."""
-    text: tuple[tuple[str, ...], ...] = ()
-    """Tokenizers of the prompt's embeddings: rows follow each other along the tokens, those of a
-    row lie side by side along the channels. Empty: words cannot be emphasised."""
+    text: tuple[str, ...] = ()
+    """Tokenizers of the prompt's embeddings, where all prompts are filled up to one length: such
+    prompts share a batch."""
     chunks: bool = False
     """Whether prompts longer than the text encoders' input can be read in chunks."""
     lengths: tuple[int, ...] = ()
@@ -219,10 +219,10 @@ def family_of(pipeline_class: str, parts: Collection[str]) -> Family:
         return Family(adapter="unet" if "unet" in parts else "none")
     if family.adapter == "unet" and "unet" not in parts:
         family = replace(family, adapter="none")
-    rows = tuple(tuple(name for name in row if name in parts) for row in family.text)
+    text = tuple(name for name in family.text if name in parts)
     # Without T5 the prompt is what CLIP reads of it, whatever length is asked for.
     lengths = family.lengths if family.reader in parts else ()
-    return replace(family, text=tuple(row for row in rows if row), lengths=lengths)
+    return replace(family, text=text, lengths=lengths)
 
 
 @cache

@@ -7,13 +7,12 @@ first paragraph is the request's own prompt, as it is; the notes follow after an
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from PIL import Image, ImageOps
 
 from scenewright.core.images import png_bytes, to_rgb
-from scenewright.core.ports.backend import GenerationRequest
+from scenewright.core.ports.backend import GenerationRequest, LoadImage
 from scenewright.providers.clients.images import ImageRequest
 from scenewright.tools.backends.image_models import ImageCaps
 
@@ -91,7 +90,7 @@ def prepare_request(
     request: GenerationRequest,
     size: tuple[int, int],
     caps: ImageCaps,
-    load: Callable[[str], Image.Image],
+    load: LoadImage,
     *,
     partial_images: int = 0,
     **words: str | None,

@@ -7,7 +7,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,17 +23,17 @@ from scenewright.core.ports.backend import (
     Cancelled,
     GeneratedImage,
     GenerationRequest,
+    LoadImage,
     PromptCount,
     Start,
     always,
 )
 from scenewright.tools.backends.adapter import ReferenceForm
 from scenewright.tools.backends.checks import check_request
-from scenewright.tools.backends.denoiser_work import DenoiserWork, is_guided
+from scenewright.tools.backends.denoiser_work import DenoiserWork
 from scenewright.tools.backends.editing import (
     Editor,
     Inpainter,
-    PreservedArea,
     picture_of,
     pipeline_of_parts,
 )
@@ -44,7 +44,6 @@ from scenewright.tools.backends.pipeline import call_options, quiet, remember_pr
 from scenewright.tools.backends.previews import Previews
 from scenewright.tools.backends.prompts import (
     PromptReader,
-    PromptWeights,
     chunk_count,
     read_in_chunks,
 )
@@ -125,15 +124,14 @@ def group_into_batches(
     """Places of ``requests`` in batches of at most ``most``, every place once.
 
     Requests share a batch if size, steps and guidance are equal and each is drawn from its prompt
-    alone: references of different prompts would blend, start pictures and emphasis are state of
-    the pipeline. Only of families that fill all prompts up to one length, and only prompts of
-    which ``reader`` makes equally much, because filling up shorter ones would change their
-    pictures.
+    alone: references of different prompts would blend, start pictures are state of the pipeline.
+    Only of families that fill all prompts up to one length, and only prompts of which ``reader``
+    makes equally much, because filling up shorter ones would change their pictures.
     """
     found: list[list[int]] = []
     open_ones: dict[object, list[int]] = {}
     for place, request in enumerate(requests):
-        alone = request.references or request.start is not None or request.emphasis or request.boxes
+        alone = request.references or request.start is not None or request.boxes
         if alone or not family.text or most < 2:
             found.append([place])
             continue
@@ -153,50 +151,41 @@ def group_into_batches(
     return found
 
 
+@dataclass(eq=False, repr=False)
 class LoadedPipeline:
     """One pipeline with its references, its other forms and its memory of prompts.
 
     Not thread-safe: adapter weights and schedulers are state of the pipeline.
     """
 
-    def __init__(
-        self,
-        name: str,
-        pipe: Any,
-        folder: ModelFolder,
-        features: BackendFeatures,
-        family: Family,
-        reader: PromptReader,
-        *,
-        references: ReferenceForm | None = None,
-        cache: CacheSpec | None = None,
-    ) -> None:
-        """Draw with ``pipe``, whose family is ``family`` and whose prompts ``reader`` reads.
+    name: str
+    """The backend's id, for errors."""
+    pipe: Any
+    folder: ModelFolder
+    features: BackendFeatures
+    family: Family
+    reader: PromptReader
+    """Reader of its prompts."""
+    references: ReferenceForm | None
+    cache: CacheSpec | None
+    """That of its denoiser."""
 
-        ``name`` is the backend's id, for errors; ``cache`` is that of its denoiser.
-        """
-        self.pipe = pipe
-        self._name = name
-        self._folder = folder
-        self._features = features
-        self._family = family
-        self._reader = reader
-        self._references = references
-        self._cache = cache
+    def __post_init__(self) -> None:
+        """Build the other forms of the pipeline."""
+        pipe, edits = self.pipe, self.family.edits
         self._drawing = pipe
-        read_in_chunks(pipe, reader)
+        read_in_chunks(pipe, self.reader)
         self._prompts = [remember_prompts(pipe, PROMPTS_KEPT)]
-        self._editor: Editor | None = None
-        if family.edits is not None:
-            if family.edits.drawing is not None:
-                with quiet():
-                    self._drawing = pipeline_of_parts(pipe, family.edits.drawing)
-                self._prompts.append(remember_prompts(self._drawing, PROMPTS_KEPT))
-            self._editor = Editor(
-                pipe, self._drawing, family.edits, family.latents, folder.multiple
-            )
-        self._weights = PromptWeights(self._drawing, family.text, reader)
-        self._work = DenoiserWork(pipe, family)
+        if edits is not None and edits.drawing is not None:
+            with quiet():
+                self._drawing = pipeline_of_parts(pipe, edits.drawing)
+            self._prompts.append(remember_prompts(self._drawing, PROMPTS_KEPT))
+        self._editor = (
+            None
+            if edits is None
+            else Editor(pipe, self._drawing, edits, self.family.latents, self.folder.multiple)
+        )
+        self._work = DenoiserWork(pipe, self.family)
 
     @property
     def _prompts_reused(self) -> int:
@@ -205,42 +194,26 @@ class LoadedPipeline:
     @cached_property
     def _plain_step(self) -> float:
         """Pixels that the denoiser works through in a step of a plain picture."""
-        features, family = self._features, self._family
-        guided = is_guided(
-            self._drawing,
-            family,
-            features.default_guidance,
-            bool(family.no_negative),
-            self._folder.distilled,
-        )
+        features, family, pipe = self.features, self.family, self._drawing
+        if family.guider:
+            guided = not self.folder.distilled
+        elif hasattr(type(pipe), "do_classifier_free_guidance"):
+            pipe._guidance_scale = features.default_guidance
+            guided = bool(pipe.do_classifier_free_guidance)
+        else:
+            # Without a negative prompt these do not guide.
+            scale = features.default_guidance if family.no_negative else 0.0
+            guided = family.guidance == "true_cfg_scale" and scale > 1
         return float(math.prod(features.default_size) * (2 if guided else 1))
 
     @cached_property
     def _inpainter(self) -> Inpainter:
-        return Inpainter(self._drawing, self._family, self._folder.multiple)
-
-    def _begin(
-        self,
-        request: GenerationRequest,
-        load: Callable[[str], Image.Image],
-        size: tuple[int, int],
-        steps: int,
-    ) -> tuple[Any, dict[str, Any], PreservedArea | None]:
-        """Return the pipeline to call, what it is called with beside the prompt, and what stays."""
-        start = request.start
-        if start is not None and not start.instruct:
-            options, kept = self._inpainter.begin(
-                start, load, size, steps, request.seed, request.references
-            )
-            return self._inpainter.pipe, options, kept
-        if self._editor is not None:
-            return self._editor.begin(start, request.references, load, size, request.seed)
-        return self._drawing, {}, None
+        return Inpainter(self._drawing, self.family, self.folder.multiple)
 
     def draw(
         self,
         request: GenerationRequest,
-        load: Callable[[str], Image.Image],
+        load: LoadImage,
         done: Done,
     ) -> GeneratedImage:
         """Return the picture of ``request``, which was checked; ``done`` is called after each step.
@@ -252,7 +225,7 @@ class LoadedPipeline:
     def draw_together(
         self,
         requests: Sequence[GenerationRequest],
-        load: Callable[[str], Image.Image],
+        load: LoadImage,
         done: Done,
         previews: int = 0,
         watched: Callable[[], bool] = always,
@@ -267,7 +240,7 @@ class LoadedPipeline:
         request = requests[0]
         if request.start is not None and request.start.crop:
             return [self._draw_in_crop(request, request.start, load, done)]
-        features, references, family = self._features, self._references, self._family
+        features, references, family = self.features, self.references, self.family
         reused = self._prompts_reused, references.reused if references else 0
         started = time.perf_counter()
         width, height = self._size_of(request)
@@ -290,36 +263,52 @@ class LoadedPipeline:
             "height": height,
             "num_inference_steps": steps,
             family.guidance: guidance,
-            "guidance_rescale": self._folder.defaults.guidance_rescale,
+            "guidance_rescale": self.folder.defaults.guidance_rescale,
             "output_type": "np",
             **family.options,
         }
         prompts = [text for one in requests for text in (one.prompt, one.negative_prompt)]
-        if (length := self._reader.length(prompts)) is not None:
+        if (length := self.reader.length(prompts)) is not None:
             options["max_sequence_length"] = length
         with quiet(), torch.no_grad():
-            missing = self._weights.use(request.prompt, request.emphasis)
-            pipe, begun, kept = self._begin(request, load, (width, height), steps)
-            options |= begun
+            start, shown = request.start, request.references
+            pipe, kept, size = self._drawing, None, (width, height)
+            if start is not None and not start.instruct:
+                pipe = self._inpainter.pipe
+                begun, kept = self._inpainter.begin(start, load, size, steps, request.seed, shown)
+                options |= begun
+            elif self._editor is not None:
+                pipe, begun, kept = self._editor.begin(start, shown, load, size, request.seed)
+                options |= begun
             plain = self._plain_step
-            shown = None
-            if previews and len(requests) == 1:
-                shown = Previews(previews, family.latents, (width, height), watched)
-            report = _reporter(done, steps, kept, references, shown)
+            pictures = Previews(previews if single else 0, family.latents, size, watched)
+
+            def report(
+                pipe: Any, step: int, timestep: Any, tensors: dict[str, Any]
+            ) -> dict[str, Any]:
+                # Schedulers of higher order take more steps than were asked for.
+                of = getattr(pipe, "num_timesteps", None) or steps
+                if kept is not None:
+                    tensors["latents"] = kept.hold(step, tensors["latents"])
+                latents = tensors.get("latents")
+                preview = b"" if latents is None else pictures.after(pipe, step + 1, of, latents)
+                done(step + 1, of, preview)
+                return tensors
+
             options["callback_on_step_end"] = report
             accepted = call_options(type(pipe).__name__)
             options = {key: value for key, value in options.items() if key in accepted}
             if references is not None:
-                options |= references.options(request.references, load, guidance, (width, height))
+                options |= references.options(shown, load, guidance, size)
             if request.boxes:
                 options["boxes"] = layout_rows(request.boxes, edited="image" in options)
-            if family.guider and not self._folder.distilled and pipe.guider is not None:
+            if family.guider and not self.folder.distilled and pipe.guider is not None:
                 pipe.guider = pipe.guider.new(guidance_scale=guidance)
-            if self._cache is not None:
+            if self.cache is not None:
                 from scenewright.tools.backends.placing import fit_cache
 
-                continued = request.start is not None and not request.start.instruct
-                fit_cache(pipe, self._cache, steps, continued)
+                continued = start is not None and not start.instruct
+                fit_cache(pipe, self.cache, steps, continued)
             try:
                 with (
                     self._work.counted(),
@@ -331,21 +320,21 @@ class LoadedPipeline:
             except torch.cuda.OutOfMemoryError as error:
                 torch.cuda.empty_cache()
                 raise BackendError(
-                    f"{self._name} ran out of memory at {width}×{height} pixels: "
+                    f"{self.name} ran out of memory at {width}×{height} pixels: "
                     "ask for a smaller size or use a smaller dtype"
                 ) from error
             except Exception as error:
                 raise BackendError(
-                    f"{self._name} could not draw this ({error_text(error)}): "
+                    f"{self.name} could not draw this ({error_text(error)}): "
                     "check steps, size and guidance"
                 ) from error
-            counts = [count_read_tokens(one, family, self._reader) for one in requests]
+            counts = [count_read_tokens(one, family, self.reader) for one in requests]
         if not np.isfinite(pixels).all():
             raise BackendError(
-                f"{self._name} computed values that are not numbers: its weights are damaged or "
+                f"{self.name} computed values that are not numbers: its weights are damaged or "
                 f"{pipe.dtype} is too narrow for them (try dtype='float32')"
             )
-        images = [_picture(one, (width, height)) for one in pixels]
+        images = [_picture(one, size) for one in pixels]
         if kept is not None:
             images = [kept.put_back(image) for image in images]
         details: dict[str, str | int | float] = {
@@ -356,8 +345,6 @@ class LoadedPipeline:
             "prompts_reused": self._prompts_reused - reused[0],
             "references_reused": (references.reused if references else 0) - reused[1],
         }
-        if missing:
-            details["emphasis_not_found"] = "; ".join(missing)
         seconds = (time.perf_counter() - started) / len(requests)
         done_steps = int(getattr(pipe, "num_timesteps", None) or steps)
         work = self._work.pixels / plain / len(requests)
@@ -378,15 +365,15 @@ class LoadedPipeline:
         self,
         request: GenerationRequest,
         start: Start,
-        load: Callable[[str], Image.Image],
+        load: LoadImage,
         done: Done,
     ) -> GeneratedImage:
         """Draw the surroundings of what may change alone, and put them back into the picture."""
         size = self._size_of(request)
         within = start.model_copy(update={"crop": False})
         mask = None if start.mask is None else load(start.mask).convert("L").resize(size)
-        usual = self._features.default_size
-        box = None if mask is None else crop_around(mask, self._folder.multiple, usual)
+        usual = self.features.default_size
+        box = None if mask is None else crop_around(mask, self.folder.multiple, usual)
         if box is None:
             return self.draw(request.model_copy(update={"start": within}), load, done)
         left, top, right, bottom = box
@@ -423,7 +410,7 @@ class LoadedPipeline:
     def _size_of(self, request: GenerationRequest) -> tuple[int, int]:
         """Return the (width, height) of ``request`` in pixels."""
         if request.width is None or request.height is None:
-            return self._features.default_size
+            return self.features.default_size
         return request.width, request.height
 
 
@@ -472,26 +459,3 @@ def _report_steps(pipe: Any, report: Callable[..., dict[str, Any]] | None) -> It
         yield
     finally:
         del scheduler.step
-
-
-def _reporter(
-    done: Done,
-    steps: int,
-    kept: PreservedArea | None,
-    references: ReferenceForm | None,
-    previews: Previews | None,
-) -> Callable[..., dict[str, Any]]:
-    def report(pipe: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
-        # Schedulers of higher order take more steps than were asked for.
-        of = getattr(pipe, "num_timesteps", None) or steps
-        if kept is not None:
-            tensors["latents"] = kept.hold(step, tensors["latents"])
-        latents, preview = tensors.get("latents"), b""
-        if previews is not None and latents is not None:
-            preview = previews.after(pipe, step + 1, of, latents)
-        done(step + 1, of, preview)
-        if references is not None and step + 1 < of:
-            references.at((step + 1) / (of - 1))
-        return tensors
-
-    return report

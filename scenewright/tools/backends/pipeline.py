@@ -263,8 +263,7 @@ def build(
     device: torch.device,
     dtype: torch.dtype,
     *,
-    scheduler: str | None = None,
-    scheduler_options: Mapping[str, Any] | None = None,
+    scheduler: tuple[str | None, Mapping[str, Any]] = (None, {}),
     variant: str | None = None,
     loaded: Mapping[str, Any] | None = None,
 ) -> Any:
@@ -273,7 +272,7 @@ def build(
     Raises ``BackendError`` if it does not load.
 
     ``scheduler`` names a diffusers scheduler class that replaces the model's own, with its
-    settings and ``scheduler_options``. ``loaded`` are further options of ``from_pretrained``, such
+    settings and those that are given. ``loaded`` are further options of ``from_pretrained``, such
     as parts that are loaded already.
     """
     import torch
@@ -321,17 +320,18 @@ def build(
                 continue
             if all(weight.ndim < 5 for weight in part.parameters()):
                 getattr(pipe, name).to(memory_format=torch.channels_last)
-    if scheduler:
+    chosen, settings = scheduler
+    if chosen:
         import diffusers
 
-        kind: Any = getattr(diffusers, scheduler, None)
+        kind: Any = getattr(diffusers, chosen, None)
         usable = isinstance(kind, type) and issubclass(kind, diffusers.SchedulerMixin)
         if not usable:
             known = sorted({one.__name__ for one in pipe.scheduler.compatibles})
             raise BackendError(
-                f"diffusers has no scheduler {scheduler!r}: use one of {', '.join(known)}"
+                f"diffusers has no scheduler {chosen!r}: use one of {', '.join(known)}"
             )
-        pipe.scheduler = kind.from_config(pipe.scheduler.config, **(scheduler_options or {}))
+        pipe.scheduler = kind.from_config(pipe.scheduler.config, **settings)
     if not is_modular(cls):
         pipe.set_progress_bar_config(disable=True)
     give_back_memory()

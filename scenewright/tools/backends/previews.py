@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,7 @@ from PIL import Image
 
 from scenewright.core.error_text import error_text
 from scenewright.core.images import preview_bytes
-from scenewright.core.ports.backend import always
-from scenewright.tools.backends.editing import from_patches, patch_statistics
+from scenewright.tools.backends.editing import from_patches, latent_statistics, patch_statistics
 from scenewright.tools.backends.families import Latents
 
 if TYPE_CHECKING:
@@ -24,44 +24,37 @@ _SIDE = 256
 """Longest side in pixels of what is decoded: larger latents are averaged before."""
 
 
+@dataclass
 class Previews:
     """Previews of one drawing, evenly spaced over its steps.
 
     Nothing is decoded while nobody looks. Who comes later sees the one that was due last.
     """
 
-    def __init__(
-        self,
-        count: int,
-        layout: Latents,
-        size: tuple[int, int],
-        watched: Callable[[], bool] = always,
-    ) -> None:
-        """Show ``count`` previews of a picture of ``size``, (width, height) in pixels.
-
-        ``watched`` says whether anybody looks.
-        """
-        self._count = count
-        self._layout = layout
-        self._size = size
-        self._watched = watched
-        self._due = False
+    count: int
+    """Previews of the drawing."""
+    layout: Latents
+    size: tuple[int, int]
+    """(width, height) in pixels."""
+    watched: Callable[[], bool]
+    """Whether anybody looks."""
+    due: bool = False
 
     def after(self, pipe: Any, step: int, of: int, latents: torch.Tensor) -> bytes:
         """Return the preview after ``step`` of ``of``, from 1; empty where none is due.
 
         A preview that cannot be computed is left out with a warning: the drawing goes on.
         """
-        parts = self._count + 1
-        self._due = self._due or step * parts // of > (step - 1) * parts // of
-        if step >= of or not self._count or not self._due or not self._watched():
+        parts = self.count + 1
+        self.due = self.due or step * parts // of > (step - 1) * parts // of
+        if step >= of or not self.count or not self.due or not self.watched():
             return b""
-        self._due = False
+        self.due = False
         try:
             return preview_bytes(self._decoded(pipe, latents))
         except Exception as error:
             # Whatever a pipeline's autoencoder stumbles over, out of memory included.
-            self._count = 0
+            self.count = 0
             _LOG.warning(
                 "%s shows no partial images (%s)", type(pipe).__name__, error_text(error, 200)
             )
@@ -77,19 +70,15 @@ class Previews:
             # Such schedulers let the latents grow with the noise.
             sigma = scheduler.sigmas[scheduler.step_index].to(latents)
             latents = latents / (1 + sigma**2) ** 0.5
-        cells = unpack_latents(pipe, latents[:1], self._layout, self._size)
+        cells = unpack_latents(pipe, latents[:1], self.layout, self.size)
         video = cells.ndim == 5
         cells = cells[:, :, 0] if video else cells
         scale = _SIDE / (factor * max(cells.shape[-2:]))
         if scale < 1:
             sides = [max(1, round(side * scale)) for side in cells.shape[-2:]]
             cells = torch.nn.functional.interpolate(cells, size=sides, mode="area")
-        if config.get("latents_mean") is not None and config.get("latents_std") is not None:
-            mean, std = (
-                cells.new_tensor(config[name]).view(1, -1, 1, 1)
-                for name in ("latents_mean", "latents_std")
-            )
-            cells = cells * std + mean
+        if (statistics := latent_statistics(config, cells)) is not None:
+            cells = cells * statistics[1] + statistics[0]
         if config.get("scaling_factor") is not None:
             cells = cells / config.scaling_factor
         if config.get("shift_factor"):

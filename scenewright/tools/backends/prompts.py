@@ -1,4 +1,4 @@
-"""Prompts as a model reads them: counted, divided and weighed.
+"""Prompts as a model reads them: counted and divided.
 
 Tokenizers are read from the model's folder; its weights are not. Where no tokenizer is on this
 machine, tokens are estimated from the characters, and the count says so.
@@ -18,12 +18,12 @@ import inspect
 import re
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scenewright.agents.judges.pictures import text_tokens
-from scenewright.core.ports.backend import CountingBackend, Emphasis, ImageBackend, PromptCount
+from scenewright.core.ports.backend import CountingBackend, ImageBackend, PromptCount
 from scenewright.core.ports.composer import PromptBudget
 from scenewright.providers.hub.cache import read_index, snapshot_folder
 from scenewright.providers.hub.needs import DEFAULTS, HUB_ID, known_repositories, parts_of
@@ -35,9 +35,6 @@ from scenewright.tools.backends.model_folder import (
     read_defaults,
 )
 from scenewright.tools.backends.pipeline import call_options, quiet
-
-if TYPE_CHECKING:
-    import torch
 
 CLIP_TOKENS = 77
 """Positions of CLIP's published text encoders, the marks of start and end included. A model whose
@@ -151,19 +148,15 @@ class PromptReader:
         A piece ends after a punctuation mark in its last quarter if there is one, else between
         two words; a word is cut only where it is longer than a piece.
         """
-        return [prompt[begin:end] for begin, end in self.spans(prompt)]
-
-    def spans(self, prompt: str) -> list[tuple[int, int]]:
-        """Return begin and end in ``prompt`` of each piece of :meth:`chunks`."""
         room = self._room
         if not self.chunked or room is None or self.tokens(prompt) <= room:
-            return [(0, len(prompt))]
-        found: list[tuple[int, int]] = []
+            return [prompt]
+        found: list[str] = []
         begin = 0
         while rest := prompt[begin:].strip():
             begin = prompt.index(rest[0], begin)
             end = begin + (len(rest) if self.tokens(rest) <= room else self._end(rest, room))
-            found.append((begin, end))
+            found.append(prompt[begin:end])
             begin = end
         return found
 
@@ -250,7 +243,7 @@ def _reader(
 ) -> PromptReader:
     family = family_of(pipeline_class, parts)
     if family.chunks:
-        found = _tokenizers(folder, [name for row in family.text for name in row])
+        found = _tokenizers(folder, family.text)
         input_tokens = min((int(one.model_max_length) for one in found), default=CLIP_TOKENS)
         chunked = choice == "chunks" or (choice is None and input_tokens == CLIP_TOKENS)
         return PromptReader(found, input_tokens - MARKS, chunked=chunked)
@@ -286,39 +279,29 @@ def _tokenizers(folder: Path | None, names: Iterable[str]) -> list[Any]:
         return []
     index = read_index(folder) or {}
     found = []
-    for name in names:
-        kind = _class_of(index.get(name))
-        if kind is None or not (folder / name).is_dir():
-            return []
-        try:
-            with quiet():
-                found.append(kind(folder / name, local_files_only=True))
-        except Exception:
-            # A part without its vocabulary, or whose library is not installed: the model itself
-            # will say so when it is loaded.
-            return []
-    return found
-
-
-def _class_of(entry: object) -> Callable[..., Any] | None:
-    """Return the loader of the part with such an entry in a pipeline's index."""
-    match entry:
-        case [str(library), str(name)]:
-            pass
-        case _:
-            return None
     with quiet():
         import diffusers.pipelines
         import transformers
 
-        if name.endswith("Processor"):
-            # Its tokenizer lies in the same folder; its other parts are not needed here.
-            load: Callable[..., Any] = transformers.AutoTokenizer.from_pretrained
-            return load
-        place = transformers if library == "transformers" else None
-        place = place or getattr(diffusers.pipelines, library, None)
-        found = getattr(place, name, None)
-    return getattr(found, "from_pretrained", None)
+        for name in names:
+            match index.get(name):
+                case [str(library), str(kind)] if (folder / name).is_dir():
+                    pass
+                case _:
+                    return []
+            if kind.endswith("Processor"):
+                # Its tokenizer lies in the same folder; its other parts are not needed here.
+                library, kind = "transformers", "AutoTokenizer"
+            own = transformers if library == "transformers" else None
+            place = own or getattr(diffusers.pipelines, library, None)
+            try:
+                read = getattr(place, kind).from_pretrained
+                found.append(read(folder / name, local_files_only=True))
+            except Exception:
+                # A class that is not known, a part without its vocabulary, or whose library is not
+                # installed: the model itself will say so when it is loaded.
+                return []
+    return found
 
 
 def read_in_chunks(pipe: Any, reader: PromptReader) -> None:
@@ -366,108 +349,4 @@ def read_in_chunks(pipe: Any, reader: PromptReader) -> None:
 def chunk_count(reader: PromptReader, texts: Any) -> int:
     """Return the number of chunks that ``texts``, each a text or several, need together."""
     every = (one for text in texts for one in ([text] if isinstance(text, str) else text))
-    return max((len(reader.spans(one)) for one in every), default=1)
-
-
-class PromptWeights:
-    """Weighs the prompt's embeddings that a pipeline's ``encode_prompt`` gives.
-
-    As in AUTOMATIC1111's web UI ("Attention/emphasis"): the embeddings of the tokens are
-    multiplied by their weight, and then all are scaled so that the mean is what it was. Here it is
-    the mean magnitude, for the plain mean of T5's embeddings is near 0 and no scale. Pooled
-    embeddings stay as they are. Not thread-safe: the weights are those of the next drawing.
-    """
-
-    def __init__(self, pipe: Any, rows: Sequence[Sequence[str]], reader: PromptReader) -> None:
-        """Weigh embeddings of the tokenizers ``rows`` (``Family.text``).
-
-        ``reader`` says which part of the prompt each chunk of the embeddings is.
-        """
-        self._pipe = pipe
-        self._rows = rows
-        self._reader = reader
-        self._prompt = ""
-        self._emphasis: tuple[Emphasis, ...] = ()
-        encode = getattr(pipe, "encode_prompt", None)
-        if rows and encode is not None:
-
-            def weighed(*args: Any, **kwargs: Any) -> Any:
-                found = encode(*args, **kwargs)
-                return (self._with_weights(found[0]), *found[1:]) if self._emphasis else found
-
-            pipe.encode_prompt = weighed
-
-    def use(self, prompt: str, emphasis: Sequence[Emphasis]) -> list[str]:
-        """Weighs ``prompt`` from now on; returns the texts whose words are not found in it.
-
-        Words that the tokenizers cut off count as not found.
-        """
-        self._prompt = prompt
-        missing = []
-        for one in emphasis:
-            doubled = [one.model_copy(update={"weight": 2.0})]
-            tokenizers = [name for row in self._rows for name in row]
-            factors = [self._factors(name, None, doubled) for name in tokenizers]
-            if all(factor == 1.0 for rows in factors for chunk in rows for factor in chunk):
-                missing.append(one.text)
-        self._emphasis = tuple(
-            one for one in emphasis if one.weight != 1.0 and one.text not in missing
-        )
-        return missing
-
-    def _factors(
-        self, name: str, length: int | None, emphasis: Sequence[Emphasis]
-    ) -> list[list[float]]:
-        """Return the weight of each token of the tokenizer ``name``, by chunk."""
-        tokenizer = getattr(self._pipe, name)
-        chunks = []
-        for first, last in self._reader.spans(self._prompt):
-            spans = tokenizer(
-                self._prompt[first:last],
-                truncation=True,
-                max_length=length or tokenizer.model_max_length,
-                return_offsets_mapping=True,
-            )["offset_mapping"]
-            chunks.append(self._weights_of([(first + a, first + b) for a, b in spans], emphasis))
-        return chunks
-
-    def _weights_of(
-        self, spans: Sequence[tuple[int, int]], emphasis: Sequence[Emphasis]
-    ) -> list[float]:
-        """Return the factors of tokens that stand at ``spans`` of the prompt."""
-        factors = [1.0] * len(spans)
-        for one in emphasis:
-            # Whole words: "red" is not meant in "bored".
-            pattern = rf"(?<!\w){re.escape(one.text.strip())}(?!\w)"
-            for match in re.finditer(pattern, self._prompt):
-                for at, (begin, end) in enumerate(spans):
-                    if begin < end and begin < match.end() and end > match.start():
-                        factors[at] *= one.weight
-        return factors
-
-    def _with_weights(self, embeds: torch.Tensor) -> torch.Tensor:
-        """``[batch, tokens, channels]`` with the words weighed."""
-        import torch
-
-        weighed, first = embeds.float().clone(), 0
-        for row in self._rows:
-            length = weighed.shape[1] - first
-            if self._reader.chunked or row is not self._rows[-1]:
-                # Every row but the last is as long as its tokenizers make it, and so is a chunk.
-                length = int(getattr(self._pipe, row[0]).model_max_length)
-            begin = 0
-            for name in row:
-                encoder = getattr(self._pipe, name.replace("tokenizer", "text_encoder"))
-                width = int(encoder.config.hidden_size)
-                chunks = self._factors(name, length, self._emphasis)
-                factors = torch.ones(len(chunks) * length).to(weighed)
-                for at, chunk in enumerate(chunks):
-                    factors[at * length : at * length + len(chunk)] = torch.tensor(chunk)
-                part = weighed[:, first : first + len(factors), begin : begin + width]
-                begin += width
-                if (factors != 1.0).any():
-                    before = part.abs().mean()
-                    part *= factors[None, :, None]
-                    part *= before / part.abs().mean()
-            first += len(chunks) * length
-        return weighed.to(embeds.dtype)
+    return max((len(reader.chunks(one)) for one in every), default=1)

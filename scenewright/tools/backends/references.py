@@ -9,13 +9,14 @@ are the *same* modules: another number of references costs neither memory nor a 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scenewright.core.ports.backend import BackendError, Reference
+from scenewright.core.ports.backend import BackendError, LoadImage, Reference
 from scenewright.tools.backends.adapter import (
     AdapterFolder,
     ReferenceForm,
+    Size,
     attach_encoder,
     read_adapter,
 )
@@ -94,26 +95,6 @@ class ReferenceAttention:
         self._tensors = tensors
         self.use(())
 
-    def check_encoder(self, width: int, name: str) -> None:
-        """Raise ``BackendError`` if the encoder's embeddings, ``width`` numbers, do not fit."""
-        layer = getattr(self.projection, "image_embeds", None)
-        check_width(width, getattr(layer, "in_features", width), name)
-
-    @property
-    def wants_hidden_states(self) -> bool:
-        """Whether the adapter reads the encoder's last but one hidden layer (the Plus kind)."""
-        from diffusers.models.embeddings import ImageProjection
-
-        return not isinstance(self.projection, ImageProjection)
-
-    def weigh(self, weights: Sequence[float]) -> None:
-        """Change λ_0 … λ_{n-1} of the n references in use."""
-        scales = [float(weight) for weight in weights]
-        if self._tensors is not None:
-            scales = self._tensors.set(scales)
-        for processor, *_ in self._layers:
-            processor.scale = list(scales)
-
     def use(self, weights: Sequence[float]) -> None:
         """Set λ_0 … λ_{n-1}; with none, the denoiser computes what it did without adapter."""
         from diffusers.models.embeddings import MultiIPAdapterImageProjection
@@ -124,14 +105,16 @@ class ReferenceAttention:
             denoiser.set_attn_processor(dict(self._plain))
             denoiser.encoder_hid_proj, denoiser.config.encoder_hid_dim_type = self._plain_projection
             return
+        scales, tensors = [float(weight) for weight in weights], self._tensors
+        if tensors is not None:
+            scales = tensors.set(scales)
         for processor, to_k, to_v in self._layers:
+            processor.scale = list(scales)
             processor.to_k_ip = nn.ModuleList([to_k] * count)
-            tensors = self._tensors
             values = [to_v] * count if tensors is None else tensors.values(to_v, count)
             processor.to_v_ip = nn.ModuleList(values)
             if tokens := getattr(processor, "num_tokens", None):
                 processor.num_tokens = [tokens[0]] * count
-        self.weigh(weights)
         denoiser.set_attn_processor(dict(self._adapted))
         denoiser.encoder_hid_proj = MultiIPAdapterImageProjection([self.projection] * count)
         denoiser.config.encoder_hid_dim_type = "ip_image_proj"
@@ -166,22 +149,10 @@ def mask_tensors(
     ]
 
 
-class AttentionReferences(ReferenceForm):
-    """References that each have an attention of their own."""
+class References(ReferenceForm):
+    """References of a pipeline with a UNet, which each have an attention of their own."""
 
     attention: ReferenceAttention
-
-    def use(self, weights: Sequence[float]) -> None:
-        """Switch the denoiser to as many references as there are weights."""
-        self.attention.use(weights)
-
-    def weigh(self, weights: Sequence[float]) -> None:
-        """Change the weights of the references in use."""
-        self.attention.weigh(weights)
-
-
-class References(AttentionReferences):
-    """References of a pipeline with a UNet."""
 
     def __init__(self, pipe: Any, adapter: AdapterFolder) -> None:
         """Load ``adapter`` into ``pipe``; raises ``BackendError`` if it does not fit."""
@@ -190,21 +161,22 @@ class References(AttentionReferences):
             pipe.unet, read_adapter(adapter.weights), str(adapter.weights)
         )
         encoder = attach_encoder(pipe, adapter, pipe.unet.dtype)
-        self.attention.check_encoder(encoder.config.projection_dim, str(adapter.encoder))
+        width, layer = encoder.config.projection_dim, self.attention.projection
+        layer = getattr(layer, "image_embeds", None)
+        check_width(width, getattr(layer, "in_features", width), str(adapter.encoder))
 
-    def use_weight_tensors(self) -> bool:
+    def use(self, weights: Sequence[float]) -> None:
+        """Switch the denoiser to as many references as there are weights."""
+        self.attention.use(weights)
+
+    def use_weight_tensors(self) -> None:
         """Make the weights tensors, so that new ones compile nothing anew."""
         from scenewright.tools.backends.placing import WeightTensors
 
         self.attention.use_tensors(WeightTensors(self._pipe._execution_device))
-        return True
 
     def call_options(
-        self,
-        used: Sequence[Reference],
-        load: Callable[[str], Image.Image],
-        guidance: float,
-        size: tuple[int, int],
+        self, used: Sequence[Reference], load: LoadImage, guidance: float, size: Size
     ) -> dict[str, Any]:
         import torch
 
@@ -222,7 +194,10 @@ class References(AttentionReferences):
         return options
 
     def encode(self, picture: Image.Image) -> tuple[torch.Tensor, torch.Tensor]:
-        hidden = self.attention.wants_hidden_states
+        from diffusers.models.embeddings import ImageProjection
+
+        # The Plus kind reads the encoder's last but one hidden layer.
+        hidden = not isinstance(self.attention.projection, ImageProjection)
         positive, negative = self._pipe.encode_image(
             picture, self._pipe._execution_device, 1, hidden
         )

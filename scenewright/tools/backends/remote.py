@@ -11,7 +11,8 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +27,8 @@ from scenewright.core.ports.backend import (
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
+    LoadImage,
+    OnStep,
 )
 from scenewright.providers.caller import Caller
 from scenewright.providers.clients.client import ModelClient
@@ -56,6 +59,7 @@ _NOT_DRAWN = {
 """Keys of a model's row that decide no picture."""
 
 
+@dataclass(eq=False, repr=False)
 class RemoteBackend:
     """Implements :class:`~scenewright.core.ports.backend.ImageBackend` over an image API.
 
@@ -64,52 +68,41 @@ class RemoteBackend:
     have no effect, but a reference whose weight is not above 0 is left out.
     """
 
-    def __init__(
-        self,
-        client: ModelClient[Any],
-        caller: Caller,
-        caps: ImageCaps,
-        *,
-        account: str = "",
-        priced_as: str = "",
-        size: tuple[int, int] | None = None,
-        quality: str | None = None,
-        complexity: str | None = None,
-        partial_images: int = 0,
-    ) -> None:
-        """Draw through ``client``.
+    client: ModelClient[Any]
+    """The backend closes it."""
+    caller: Caller
+    """It stays open."""
+    caps: ImageCaps
+    _: KW_ONLY
+    account: str = ""
+    """Precedes the model in the id (default: the provider)."""
+    priced_as: str = ""
+    """Precedes it in the table of prices (default: the account)."""
+    size: tuple[int, int] | None = None
+    """(width, height) in pixels of requests that name none."""
+    quality: str | None = None
+    """The provider's word for how much work goes into a picture."""
+    complexity: str | None = None
+    """The same for how much planning."""
+    partial_images: int = 0
+    """Pictures asked for while one is drawn, where somebody follows the steps."""
 
-        ``account``: what precedes the model in the id (default: the provider). ``priced_as``: what
-        precedes it in the table of prices (default: the same). ``size``: (width, height) in pixels
-        of requests that name none. ``quality``: the provider's word for how much work goes into a
-        picture, ``complexity`` for how much planning. ``partial_images``: how many pictures are
-        asked for while one is drawn, where somebody follows the steps. The backend closes its
-        client, not the ``caller``.
-
-        Raises ``BackendError`` for a quality or complexity that the model does not know, and for
-        more partial images than it gives.
-        """
-        self._client = client
-        self._caller = caller
-        self._caps = caps
-        self._account = account or client.provider
-        self._priced_as = priced_as or self._account
-        self._quality = quality
-        self._complexity = complexity
-        self._partial_images = partial_images
-        self._features = caps.features(size)
+    def __post_init__(self) -> None:
+        """Raise ``BackendError`` for words and partial images that the model does not know."""
+        self.account = self.account or self.client.provider
+        self.priced_as = self.priced_as or self.account
         self._closed = False
+        caps = self.caps
         for setting, word, known in (
-            ("quality", quality, caps.qualities),
-            ("complexity", complexity, caps.complexities),
+            ("quality", self.quality, caps.qualities),
+            ("complexity", self.complexity, caps.complexities),
         ):
             if word is not None and known is not None and word not in known:
                 raise BackendError(
                     f"{self.id} does not know the {setting} {word!r}: "
                     + (f"use one of {', '.join(known)}" if known else "leave it out")
                 )
-        if partial_images > caps.partial_images:
-            most = caps.partial_images
+        if self.partial_images > (most := caps.partial_images):
             remedy = f"at most {most} partial images: ask for fewer"
             raise BackendError(
                 f"{self.id} gives "
@@ -123,44 +116,44 @@ class RemoteBackend:
     @property
     def id(self) -> str:
         """``account:model``."""
-        return f"{self._account}:{self._client.model}"
+        return f"{self.account}:{self.client.model}"
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of account, place, model, sizes, quality, parameters and wording."""
         parts = {
-            "account": self._account,
-            "provider": self._client.provider,
-            "place": self._client.place,
-            "model": self._client.model,
-            "size": self._features.default_size,
-            "quality": self._quality,
-            "caps": self._caps.model_dump(mode="json", exclude=_NOT_DRAWN),
+            "account": self.account,
+            "provider": self.client.provider,
+            "place": self.client.place,
+            "model": self.client.model,
+            "size": self.features.default_size,
+            "quality": self.quality,
+            "caps": self.caps.model_dump(mode="json", exclude=_NOT_DRAWN),
             "wording": WORDING,
         }
-        if self._complexity is not None:
-            parts["complexity"] = self._complexity
+        if self.complexity is not None:
+            parts["complexity"] = self.complexity
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
-    @property
+    @cached_property
     def features(self) -> BackendFeatures:
         """Its abilities."""
-        return self._features
+        return self.caps.features(self.size)
 
     def expected(self, prompt: str, pictures: int = 0) -> ExpectedUsage:
         """Return the expected usage of ``prompt`` with so many pictures; makes no call."""
-        shown = pictures * self._caps.output_tokens
-        drawn = self._caps.output_tokens + self._partial_images * self._caps.partial_tokens
+        shown = pictures * self.caps.output_tokens
+        drawn = self.caps.output_tokens + self.partial_images * self.caps.partial_tokens
         usage = Usage(text_tokens(prompt) + shown, drawn, 0, 1, shown, drawn)
         return ExpectedUsage(
-            1, usage, self._caller.price_of(self._priced_as, self._client.model, usage)
+            1, usage, self.caller.price_of(self.priced_as, self.client.model, usage)
         )
 
     async def generate(
         self,
         request: GenerationRequest,
-        load: Callable[[str], Image.Image],
-        on_step: Callable[[GenerationStep], None] | None = None,
+        load: LoadImage,
+        on_step: OnStep | None = None,
     ) -> GeneratedImage:
         """Draw ``request``; ``load`` is called from another thread.
 
@@ -172,13 +165,13 @@ class RemoteBackend:
             raise BackendError(f"{self.id} was closed: make a new one")
         self._check(request)
         began = time.perf_counter()
-        usual = self._features.default_size
+        usual = self.features.default_size
         size = request.width or usual[0], request.height or usual[1]
         # Where nobody follows the steps, partial images would only cost.
-        partial = 0 if on_step is None else self._partial_images
+        partial = 0 if on_step is None else self.partial_images
         work = await asyncio.to_thread(
-            prepare_request, request, size, self._caps, load,
-            quality=self._quality, complexity=self._complexity, partial_images=partial,
+            prepare_request, request, size, self.caps, load,
+            quality=self.quality, complexity=self.complexity, partial_images=partial,
         )  # fmt: skip
         reply = await self._called(work, on_step)
         image = await asyncio.to_thread(fit_result, reply.value, work)
@@ -202,11 +195,9 @@ class RemoteBackend:
         """Close the connections; the caller stays open."""
         if not self._closed:
             self._closed = True
-            await self._client.aclose()
+            await self.client.aclose()
 
-    async def _called(
-        self, work: PreparedRequest, on_step: Callable[[GenerationStep], None] | None
-    ) -> Any:
+    async def _called(self, work: PreparedRequest, on_step: OnStep | None) -> Any:
         sent = work.request
         steps = sent.partial_images + 1
 
@@ -224,7 +215,7 @@ class RemoteBackend:
                 on_step(GenerationStep(number + 1, steps, preview))
 
         async def attempt() -> Reply[Image.Image]:
-            drawn = await self._client.draw(sent, show)
+            drawn = await self.client.draw(sent, show)
             try:
                 name = "the picture that came"
                 image = await asyncio.to_thread(read_image, drawn.data, name)
@@ -234,14 +225,14 @@ class RemoteBackend:
 
         pictures = len(sent.pictures)
         try:
-            return await self._caller.call(
+            return await self.caller.call(
                 attempt,
-                classify=self._client.classify,
-                provider=self._priced_as,
-                model=self._client.model,
+                classify=self.client.classify,
+                provider=self.priced_as,
+                model=self.client.model,
                 tokens=text_tokens(sent.prompt)
-                + (1 + pictures) * self._caps.output_tokens
-                + sent.partial_images * self._caps.partial_tokens,
+                + (1 + pictures) * self.caps.output_tokens
+                + sent.partial_images * self.caps.partial_tokens,
                 label=f"{self.id} picture",
             )
         except CallError as error:
@@ -254,20 +245,20 @@ class RemoteBackend:
             case RateLimited():
                 return (
                     f"Wait and go on, or lower concurrent or requests_per_minute in "
-                    f"[accounts.{self._account}] of scenewright.toml"
+                    f"[accounts.{self.account}] of scenewright.toml"
                 )
             case Transient(timed_out=True):
                 return (
-                    f"Try again; a slow model needs a longer timeout in [accounts.{self._account}] "
+                    f"Try again; a slow model needs a longer timeout in [accounts.{self.account}] "
                     "of scenewright.toml"
                 )
             case _:
                 return "What was drawn before is kept: try again once that has passed"
 
     def _check(self, request: GenerationRequest) -> None:
-        features = self._features
-        where = f'[accounts.{self._account}.models."{self._client.model}"] of scenewright.toml'
-        most = self._caps.prompt_characters
+        features = self.features
+        where = f'[accounts.{self.account}.models."{self.client.model}"] of scenewright.toml'
+        most = self.caps.prompt_characters
         if most is not None and len(request.prompt) > most:
             raise BackendError(
                 f"the prompt has {len(request.prompt)} characters, {self.id} takes {most}: shorten "

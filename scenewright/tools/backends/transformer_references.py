@@ -10,19 +10,19 @@ picture itself: the reference shares one softmax with it, so λ weighs both toge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from scenewright.core.ports.backend import BackendError, Reference
+from scenewright.core.ports.backend import BackendError, LoadImage, Reference
 from scenewright.tools.backends.adapter import (
     AdapterFolder,
     ReferenceForm,
+    Size,
     attach_encoder,
     read_adapter,
 )
 from scenewright.tools.backends.families import AdapterForm
 from scenewright.tools.backends.references import (
-    AttentionReferences,
     ReferenceAttention,
     References,
     adapter_errors,
@@ -45,7 +45,7 @@ def references_of(form: AdapterForm, pipe: Any, adapter: AdapterFolder) -> Refer
     return forms[form](pipe, adapter)
 
 
-class FluxReferences(AttentionReferences):
+class FluxReferences(ReferenceForm):
     """The references of a Flux pipeline."""
 
     def __init__(self, pipe: Any, adapter: AdapterFolder) -> None:
@@ -64,19 +64,17 @@ class FluxReferences(AttentionReferences):
             str(adapter.encoder),
         )
 
+    def use(self, weights: Sequence[float]) -> None:
+        self.attention.use(weights)
+
     def call_options(
-        self,
-        used: Sequence[Reference],
-        load: Callable[[str], Image.Image],
-        guidance: float,
-        size: tuple[int, int],
+        self, used: Sequence[Reference], load: LoadImage, guidance: float, size: Size
     ) -> dict[str, Any]:
         embeds = [self._encoded(reference.image, load) for reference in used]
         # Without negative ones the pipeline encodes black pictures, which nothing then reads.
-        return {
-            "ip_adapter_image_embeds": embeds,
-            "negative_ip_adapter_image_embeds": embeds,
-        }
+        return dict.fromkeys(
+            ("ip_adapter_image_embeds", "negative_ip_adapter_image_embeds"), embeds
+        )
 
     def encode(self, picture: Image.Image) -> torch.Tensor:
         """``[1, 1, width]``."""
@@ -115,18 +113,11 @@ class JoinedReferences(ReferenceForm):
         transformer.set_attn_processor(dict(self._adapted if weights else self._plain))
         if weights:
             transformer.image_proj = self._projection
-            self.weigh(weights)
-
-    def weigh(self, weights: Sequence[float]) -> None:
-        for processor in self._adapted.values():
-            processor.scale = float(weights[0])
+            for processor in self._adapted.values():
+                processor.scale = float(weights[0])
 
     def call_options(
-        self,
-        used: Sequence[Reference],
-        load: Callable[[str], Image.Image],
-        guidance: float,
-        size: tuple[int, int],
+        self, used: Sequence[Reference], load: LoadImage, guidance: float, size: Size
     ) -> dict[str, Any]:
         import torch
 

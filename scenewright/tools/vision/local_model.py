@@ -44,6 +44,9 @@ class LocalModel(ABC):
     """Kind of model that the folder should hold."""
     remedy: ClassVar[str] = ""
     """End of the error for a model that does not load."""
+    _model: Any = None
+    _processor: Any = None
+    _tokenizer: Any = None
 
     def __init__(
         self, model: str | os.PathLike[str], *, name: str | None, device: str, thread: str
@@ -79,9 +82,14 @@ class LocalModel(ABC):
     def open_model(self, device: torch.device) -> None:
         """Load the model; what the libraries raise is told by the caller."""
 
-    @abstractmethod
     def free_model(self) -> None:
-        """Let go of the model."""
+        """Let go of the model, its processor and its tokenizer."""
+        self._model = self._processor = self._tokenizer = None
+
+    @property
+    def versions(self) -> tuple[str, str, str]:
+        """Versions of the libraries, and the device: results depend on them."""
+        return transformers.__version__, torch.__version__, self._device
 
     def check_open(self) -> None:
         """Raise :attr:`error` if the model was closed."""

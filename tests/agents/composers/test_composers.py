@@ -91,3 +91,11 @@ def test_every_object_is_named_and_the_seed_decides(scene: SceneGraph) -> None:
         prompt = compose(composer, scene, 3)
         assert prompt == compose(composer, scene, 3)
         assert all(item.name in prompt for item in scene.objects)
+
+
+def test_a_relation_that_no_plan_holds_with_the_others_is_told_as_unsaid() -> None:
+    scene = load_scene("dog left of cat; cat left of ball; ball left of dog")
+    told = asyncio.run(compose_with_origin(GridComposer(), scene, 0))
+    assert told.unsaid == (("ball.1", "left of", "dog.1"),)
+    fits = load_scene("dog left of cat; cat left of ball")
+    assert asyncio.run(compose_with_origin(GridComposer(), fits, 0)).unsaid == ()

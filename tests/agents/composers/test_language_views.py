@@ -8,10 +8,10 @@ import json
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import BaseMessage
 from PIL import Image
 
-from scenewright.agents.composers.language import LanguageComposer, ObjectPictures, refine_objects
+from scenewright.agents.composers.language import LanguageComposer, refine_objects
 from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.agents.judges.pictures import ImagePreparation
 from scenewright.core.formats import load_scene
@@ -19,7 +19,6 @@ from scenewright.core.images import ImageError
 from tests.agents.replying import Reply, ReplyingChat
 
 SCENE = load_scene("red ball.1 near red ball.2; blue table", format="triplets")
-RULES = SystemMessage("rules")
 RED = Image.new("RGB", (20, 10), (255, 0, 0))
 PLAIN = ImagePreparation(max_side=16)
 
@@ -36,8 +35,7 @@ def describing() -> ReplyingChat:
 
 async def test_an_object_with_a_view_gets_a_call_of_its_own() -> None:
     chat = describing()
-    views = ObjectPictures({"ball.1": RED}, PLAIN)
-    assert await refine_objects(chat, RULES, SCENE, views) == {
+    assert await refine_objects(chat, SCENE, {"ball.1": RED}, PLAIN) == {
         "ball.1": "a seen red ball",
         "ball.2": "a red ball",
         "table.1": "a blue table",
@@ -47,7 +45,7 @@ async def test_an_object_with_a_view_gets_a_call_of_its_own() -> None:
 
 async def test_the_picture_is_sent_prepared() -> None:
     chat = describing()
-    await refine_objects(chat, RULES, SCENE, ObjectPictures({"table.1": RED}, PLAIN))
+    await refine_objects(chat, SCENE, {"table.1": RED}, PLAIN)
     (content,) = [m[-1].content for m in chat.sent if isinstance(m[-1].content, list)]
     block: Any = content[0]
     sent = Image.open(io.BytesIO(base64.b64decode(block["base64"])))
@@ -56,19 +54,21 @@ async def test_the_picture_is_sent_prepared() -> None:
     assert sent.getpixel((3, 3)) == (255, 0, 0)
 
 
-async def test_without_views_nothing_changes() -> None:
+async def test_without_views_nothing_is_shown() -> None:
     chat = describing()
-    assert await refine_objects(
-        chat, RULES, SCENE, ObjectPictures({}, PLAIN)
-    ) == await refine_objects(describing(), RULES, SCENE)
+    assert await refine_objects(chat, SCENE, {}, PLAIN) == {
+        "ball.1": "a red ball",
+        "ball.2": "a red ball",
+        "table.1": "a blue table",
+    }
     assert len(chat.sent) == 2
 
 
 async def test_a_view_that_cannot_be_sent_is_told() -> None:
-    broken = ObjectPictures({"ball.1": RED}, ImagePreparation(max_bytes=1))
+    tiny = ImagePreparation(max_bytes=1)
     with pytest.raises(ImageError, match="no png file"):
-        await refine_objects(describing(), RULES, SCENE, broken)
-    made = LanguageComposer(describing(), stages=True, preparation=ImagePreparation(max_bytes=1))
+        await refine_objects(describing(), SCENE, {"ball.1": RED}, tiny)
+    made = LanguageComposer(describing(), stages=True, preparation=tiny)
     worded = await made.word(SCENE, 0, views={"ball.1": RED})
     assert worded.author == "sentences"
     assert "no png file" in worded.problem

@@ -39,9 +39,7 @@ ALL = BackendFeatures(
     default_size=(16, 16),
     default_steps=2,
     default_guidance=1.0,
-    schedules=True,
     instructions=True,
-    emphasis=True,
 )
 
 

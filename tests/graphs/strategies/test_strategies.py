@@ -34,7 +34,7 @@ LOSSES = {
 }
 BARE = replace(
     ALL, references=0, reference_maths="none", masks=False, edit=False, seeds=False,
-    schedules=False, instructions=False, emphasis=False,
+    instructions=False,
 )  # fmt: skip
 BACKENDS: dict[str, BackendFeatures] = {
     "one that can do all": ALL,
@@ -76,19 +76,16 @@ def test_asks_nothing_that_the_backend_cannot_do(
         assert repair_plan.reference is None or len(redrawn.references) > 0
         for reference in redrawn.references:
             assert features.masks or reference.mask is None
-            assert features.schedules or not reference.schedule
         if redrawn.start is not None:
             assert features.edit or redrawn.start.instruct
             assert features.instructions or not redrawn.start.instruct
             assert features.masks or redrawn.start.mask is None
-        assert features.emphasis or not redrawn.emphasis
         # What it asks for is a request that can be made, and everything in it is stored.
         request = GenerationRequest(
             prompt=redrawn.prompt or PROMPT,
             seed=1,
             references=redrawn.references,
             start=redrawn.start,
-            emphasis=redrawn.emphasis,
         )
         named = [r.image for r in request.references] + [r.mask for r in request.references]
         if request.start is not None:

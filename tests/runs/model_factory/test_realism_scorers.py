@@ -110,7 +110,7 @@ def test_a_judge_needs_a_detector(weights: Path) -> None:
     with pytest.raises(JudgeError, match="name one in the profile"):
         realism_judge_of(f"olip:{weights / 'olip' / 'olip-a'}")
     with pytest.raises(JudgeError, match="is not a detector"):
-        realism_judge_of("olip:miniature/olip-a", "yolo:x")
+        realism_judge_of("olip:miniature/olip-a", detector="yolo:x")
     judge = build_judge("olip:miniature/olip-a")
     assert judge is build_judge("olip:miniature/olip-a", detector="miniature")
     assert judge.fingerprint != build_judge("olip:miniature/olip-b").fingerprint

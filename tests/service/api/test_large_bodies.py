@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from scenewright.core import scene as scenes
-from scenewright.service.api.large_bodies import LARGE_BODY
+from scenewright.service.api.common import LARGE_BODY
 
 DOORS = ("/v1/parse", "/v1/refinements", "/v1/images/generations", "/sdapi/v1/txt2img")
 SMALL: Mapping[str, Any] = {

@@ -14,9 +14,8 @@ from scenewright.config.settings import Settings
 from scenewright.core.ports import MAX_PROMPT
 from scenewright.core.scene import MAX_OBJECTS, SceneGraph
 from scenewright.service.app import create_app
-from scenewright.service.core.admission import check_models, check_prompt, check_run
 from scenewright.service.core.errors import Unavailable, Unprocessable
-from scenewright.service.core.requests import named_profile
+from scenewright.service.core.requests import check_models, check_prompt, check_run, named_profile
 from scenewright.service.core.schemas import RefinementRequest
 from scenewright.service.core.settings import ServiceSettings
 from tests.service.serving import scripted, serving

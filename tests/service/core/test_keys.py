@@ -19,7 +19,6 @@ from scenewright.service.core.keys import (
     KNOWN_SECONDS,
     LASTS_SECONDS,
     KeyStore,
-    SessionStore,
     demand_some,
     holds_key,
 )
@@ -79,7 +78,7 @@ async def test_only_the_hash_is_kept(tmp_path: Path) -> None:
     async with databases.open_database(settings) as engine:
         keys = KeyStore(engine)
         key, text = await keys.create("studio")
-        token = await SessionStore(engine, keys).begin(key)
+        token = await keys.begin_session(key)
     with sqlite3.connect(tmp_path / "service.sqlite") as connection:
         kept_text = "\n".join(connection.iterdump())
     assert key.id in kept_text
@@ -123,20 +122,19 @@ async def test_a_browser_stays_signed_in_until_it_leaves_or_its_key_ends(
 ) -> None:
     clock = Clock()
     keys = KeyStore(engine, clock=clock)
-    sessions = SessionStore(engine, keys, clock=clock)
     key, _ = await keys.create("studio")
-    first, second, third = [await sessions.begin(key) for _ in range(3)]
-    assert await sessions.key_of(first) == key
-    await sessions.end(first)
-    assert await sessions.key_of(first) is None
-    assert await sessions.key_of(second) == key
-    assert await sessions.key_of("0" * 64) is None
-    assert await sessions.key_of("not a token") is None
+    first, second, third = [await keys.begin_session(key) for _ in range(3)]
+    assert await keys.session_key(first) == key
+    await keys.end_session(first)
+    assert await keys.session_key(first) is None
+    assert await keys.session_key(second) == key
+    assert await keys.session_key("0" * 64) is None
+    assert await keys.session_key("not a token") is None
     clock.now += LASTS_SECONDS
-    assert await sessions.key_of(third) is None
-    fourth = await sessions.begin(key)
+    assert await keys.session_key(third) is None
+    fourth = await keys.begin_session(key)
     await keys.revoke(key.id)
-    assert await sessions.key_of(fourth) is None
+    assert await keys.session_key(fourth) is None
 
 
 @pytest.mark.parametrize("tenant", ["", " ", "../x", "a b", "-a", "a" * 81, "é", "a\n"])

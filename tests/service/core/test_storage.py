@@ -22,8 +22,7 @@ from scenewright.graphs.errors import LogError
 from scenewright.runs.folder import RunError
 from scenewright.service.app import create_app
 from scenewright.service.core import storage as module
-from scenewright.service.core.database import open_database
-from scenewright.service.core.private_files import make_private
+from scenewright.service.core.database import make_private, open_database
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.storage import problem_of
 from tests.service.gated import Gate, gated

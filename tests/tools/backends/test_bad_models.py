@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from scenewright.config.local_images import CacheSpec, LoraSpec
+from scenewright.config.local_images import AdapterSpec, CacheSpec, LoraSpec
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError
 from scenewright.tools.backends import diffusers as module
-from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from tests.tools.backends import tiny, tiny_families, tiny_modern
 from tests.tools.backends.conformance import with_references
@@ -66,7 +65,7 @@ async def test_a_denoiser_of_another_family(tmp_path: Path) -> None:
 
 async def test_an_adapter_of_another_family(tmp_path: Path, tiny_adapter: Path) -> None:
     xl = tiny.build_xl_model(tmp_path / "xl")
-    source = IPAdapterSource(str(tiny_adapter))
+    source = AdapterSpec(repository=str(tiny_adapter))
     await refused(
         r"IP-Adapter ip-adapter.safetensors does not fit this model \(its layers have 32 channels, "
         "those of the StableDiffusionXLPipeline 64",
@@ -78,8 +77,8 @@ async def test_an_adapter_of_another_family(tmp_path: Path, tiny_adapter: Path) 
     config = flux / "transformer" / "config.json"
     wide = json.loads(config.read_text()) | {"num_attention_heads": 64}
     config.write_text(json.dumps(wide))
-    source = IPAdapterSource(
-        str(files / "adapter"),
+    source = AdapterSpec(
+        repository=str(files / "adapter"),
         weight_name="ip_adapter.safetensors",
         image_encoder=str(files / "clip"),
     )

@@ -11,18 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scenewright.config.local_images import AdapterSpec
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import (
     BackendError,
     BackendFeatures,
-    Emphasis,
     GeneratedImage,
     GenerationRequest,
     GenerationStep,
     Reference,
     Start,
 )
-from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.families import Family
 from scenewright.tools.backends.loaded import group_into_batches
@@ -43,13 +42,12 @@ FEATURES = BackendFeatures(
     default_steps=3,
     default_guidance=4.0,
 )
-WORDS = Family(text=(("tokenizer",),))
+WORDS = Family(text=("tokenizer",))
 ANY = PromptReader((), None)
 NAME = "0" * 64
 ALONE: dict[str, Any] = {
     "references": (Reference(image=NAME, weight=0.5),),
     "start": Start(image=NAME, strength=0.5),
-    "emphasis": (Emphasis(text="dog", weight=2.0),),
 }
 
 
@@ -113,7 +111,7 @@ async def backend(
         DiffusersBackend(str(xl_model), device="cpu")
         if request.param == "xl"
         else DiffusersBackend(
-            str(tiny_model), ip_adapter=IPAdapterSource(str(tiny_adapter)), device="cpu"
+            str(tiny_model), ip_adapter=AdapterSpec(repository=str(tiny_adapter)), device="cpu"
         )
     )
     yield made
@@ -147,7 +145,7 @@ async def test_requests_with_references_go_along(
     tiny_model: Path, tiny_adapter: Path, store: ImageStore, pictures: list[str]
 ) -> None:
     backend = DiffusersBackend(
-        str(tiny_model), ip_adapter=IPAdapterSource(str(tiny_adapter)), device="cpu"
+        str(tiny_model), ip_adapter=AdapterSpec(repository=str(tiny_adapter)), device="cpu"
     )
     reference = (Reference(image=pictures[0], weight=0.7),)
     requests = [asked(), asked(references=reference), asked(seed=3)]

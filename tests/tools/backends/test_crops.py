@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageChops
 
+from scenewright.config.local_images import AdapterSpec
 from scenewright.core.images import ImageStore
 from scenewright.core.layout import WORTH, crop_around
 from scenewright.core.ports.backend import Reference, Start
-from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from tests.tools.backends import tiny
 from tests.tools.backends.conformance import RED
@@ -70,7 +70,7 @@ async def test_references_are_cropped_alike(tmp_path: Path, store: ImageStore) -
     """What a reference shows beyond the crop has no influence; what it shows inside has."""
     model = tiny.build_model(tmp_path / "model")
     adapter = tiny.build_adapter(tmp_path / "adapter")
-    backend = DiffusersBackend(str(model), ip_adapter=IPAdapterSource(str(adapter)))
+    backend = DiffusersBackend(str(model), ip_adapter=AdapterSpec(repository=str(adapter)))
     width, height = (4 * side for side in backend.features.default_size)
     mask = Image.new("L", (width, height))
     mask.paste(255, (0, 0, width // 8, height // 8))

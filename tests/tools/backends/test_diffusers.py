@@ -18,9 +18,9 @@ from diffusers import DiffusionPipeline, StableDiffusionPipeline, StableDiffusio
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
+from scenewright.config.local_images import AdapterSpec
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError, GenerationRequest, PromptCount, Reference
-from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from tests.tools.backends import tiny
 from tests.tools.backends.conformance import (
@@ -35,7 +35,7 @@ from tests.tools.backends.conformance import (
 @pytest.fixture(scope="module")
 def make_backend(tiny_model: Path, tiny_adapter: Path) -> Callable[..., DiffusersBackend]:
     def make(**options: Any) -> DiffusersBackend:
-        source = IPAdapterSource(str(tiny_adapter))
+        source = AdapterSpec(repository=str(tiny_adapter))
         return DiffusersBackend(str(tiny_model), **{"ip_adapter": source, **options})
 
     return make
@@ -76,7 +76,7 @@ async def test_two_text_encoders_work_alike(
 ) -> None:
     model = tiny.build_xl_model(tmp_path / "xl")
     adapter = tiny.build_adapter(tmp_path / "xl-adapter", tiny.xl_unet())
-    backend = DiffusersBackend(str(model), ip_adapter=IPAdapterSource(str(adapter)))
+    backend = DiffusersBackend(str(model), ip_adapter=AdapterSpec(repository=str(adapter)))
     plain = await drawn(backend, RED, store)
     request = with_references(pictures, 0.5, -0.75)
     ours = await backend.generate(request, store.get)

@@ -12,9 +12,9 @@ import torch
 from diffusers import FluxKontextPipeline
 from PIL import Image
 
+from scenewright.config.local_images import AdapterSpec
 from scenewright.core.images import ImageStore, png_bytes
 from scenewright.core.ports.backend import BackendError, GenerationRequest, Reference, Start
-from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.editing import Editor
 from scenewright.tools.backends.families import EditForm
@@ -134,7 +134,7 @@ async def test_an_adapter_where_there_is_none_is_told(
 ) -> None:
     qwen = tiny_families.build_qwen(tmp_path / "qwen")
     for model, why in ((kontext, "references are pictures there"), (qwen, "none is known")):
-        backend = DiffusersBackend(str(model), ip_adapter=IPAdapterSource(str(tiny_adapter)))
+        backend = DiffusersBackend(str(model), ip_adapter=AdapterSpec(repository=str(tiny_adapter)))
         with pytest.raises(BackendError, match=f"takes no IP-Adapter .{why}"):
             await backend.load()
         await backend.aclose()

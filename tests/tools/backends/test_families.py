@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from scenewright.config.local_images import AdapterSpec
 from scenewright.core.images import ImageStore
-from scenewright.core.ports.backend import BackendError, Emphasis, Start
-from scenewright.tools.backends.adapter import IPAdapterSource
+from scenewright.core.ports.backend import BackendError, Start
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.families import family_of
 from scenewright.tools.backends.pipeline import call_options
@@ -95,7 +95,7 @@ class TestStableDiffusionXL(Family):
     def make(folder: Path) -> Callable[[], DiffusersBackend]:
         model = tiny.build_xl_model(folder / "model")
         adapter = tiny.build_adapter(folder / "adapter", tiny.xl_unet())
-        return lambda: DiffusersBackend(str(model), ip_adapter=IPAdapterSource(str(adapter)))
+        return lambda: DiffusersBackend(str(model), ip_adapter=AdapterSpec(repository=str(adapter)))
 
 
 class TestStableDiffusion3(Family):
@@ -103,7 +103,7 @@ class TestStableDiffusion3(Family):
     def make(folder: Path) -> Callable[[], DiffusersBackend]:
         model = tiny_families.build_sd3(folder / "model")
         adapter = tiny_families.build_sd3_adapter(folder / "adapter")
-        return lambda: DiffusersBackend(str(model), ip_adapter=IPAdapterSource(str(adapter)))
+        return lambda: DiffusersBackend(str(model), ip_adapter=AdapterSpec(repository=str(adapter)))
 
 
 class TestFlux(Family):
@@ -111,8 +111,8 @@ class TestFlux(Family):
     def make(folder: Path) -> Callable[[], DiffusersBackend]:
         model = tiny_families.build_flux(folder / "model")
         files = tiny_families.build_flux_adapter(folder / "files")
-        source = IPAdapterSource(
-            str(files / "adapter"),
+        source = AdapterSpec(
+            repository=str(files / "adapter"),
             weight_name="ip_adapter.safetensors",
             image_encoder=str(files / "clip"),
         )
@@ -227,8 +227,8 @@ class TestChroma(Family):
     def make(folder: Path) -> Callable[[], DiffusersBackend]:
         model = tiny_modern.build_chroma(folder / "model")
         files = tiny_families.build_flux_adapter(folder / "files")
-        source = IPAdapterSource(
-            str(files / "adapter"),
+        source = AdapterSpec(
+            repository=str(files / "adapter"),
             weight_name="ip_adapter.safetensors",
             image_encoder=str(files / "clip"),
         )
@@ -263,14 +263,13 @@ async def test_narrow_numbers_serve_too(
     build: Callable[[Path], Path],
     adapter: Callable[[Path], Path] | None,
 ) -> None:
-    source = IPAdapterSource(str(adapter(tmp_path / "adapter"))) if adapter else None
+    source = AdapterSpec(repository=str(adapter(tmp_path / "adapter"))) if adapter else None
     backend = DiffusersBackend(str(build(tmp_path / "model")), ip_adapter=source, dtype="bfloat16")
     mask = Image.new("L", tiny.SIZE)
     mask.paste(255, (0, 0, 16, 32))
     start = Start(image=pictures[0], strength=0.8, mask=store.put(mask))
     weights = (0.5,) if adapter else ()
-    words = (Emphasis(text="dog", weight=1.5),) if backend.features.emphasis else ()
-    request = with_references(pictures[1:], *weights, start=start, emphasis=words)
+    request = with_references(pictures[1:], *weights, start=start)
     image = (await backend.generate(request, store.get)).image
     before = store.get(pictures[0]).convert("RGB").resize(tiny.SIZE, Image.Resampling.LANCZOS)
     assert image.crop((24, 0, 32, 32)).tobytes() == before.crop((24, 0, 32, 32)).tobytes()
@@ -301,7 +300,7 @@ def test_a_pipeline_whose_libraries_are_missing_names_them(
 
 def test_families_follow_the_class_and_what_the_folder_holds() -> None:
     sd3 = family_of("StableDiffusion3Pipeline", ("transformer", "vae", "tokenizer", "tokenizer_2"))
-    assert sd3.text == (("tokenizer", "tokenizer_2"),)
+    assert sd3.text == ("tokenizer", "tokenizer_2")
     assert sd3.maths == "joined"
     assert sd3.references(2) == 1
     assert family_of("FluxPipeline", ("tokenizer_2",)).maths == "exact"

@@ -63,7 +63,7 @@ def test_what_is_not_named_gets_careful_values_that_overrides_change() -> None:
     told = image_caps_of("openai", "some-model", {"pictures": 4, "masks": True}).features((64, 64))
     assert (told.references, told.reference_maths, told.edit) == (3, "pictures", True)
     assert told.default_size == (64, 64)
-    assert {told.seeds, told.strengths, told.emphasis, told.negative_prompt} == {False}
+    assert {told.seeds, told.strengths, told.negative_prompt} == {False}
 
 
 def test_snapshots_and_families_are_rows() -> None:

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from scenewright.config.local_images import AdapterSpec
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError, GenerationRequest, Reference, Start
-from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource
+from scenewright.tools.backends.adapter import AdapterFolder
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.memory import (
     ITEM_BYTES,
@@ -159,7 +160,7 @@ def test_a_batch_fits_or_is_one_picture(wanted: Needs, free: int, most: int) -> 
 
 def test_needs_are_read_from_headers(tiny_model: Path, tiny_adapter: Path) -> None:
     folder = ModelFolder.open(tiny_model)
-    adapter = AdapterFolder.open(IPAdapterSource(str(tiny_adapter)))
+    adapter = AdapterFolder.open(AdapterSpec(repository=str(tiny_adapter)))
     plain, adapted = needs_of(folder, (32, 32)), needs_of(folder, (32, 32), adapter)
     unet = sum(tensor.numel() for tensor in tiny.unet().state_dict().values())
     added = [
@@ -290,7 +291,7 @@ def _is_model(part: Any) -> bool:
 @pytest.fixture
 async def plain(tiny_model: Path, tiny_adapter: Path) -> Any:
     backend = DiffusersBackend(
-        str(tiny_model), ip_adapter=IPAdapterSource(str(tiny_adapter)), device="cpu"
+        str(tiny_model), ip_adapter=AdapterSpec(repository=str(tiny_adapter)), device="cpu"
     )
     yield backend
     await backend.aclose()
@@ -325,7 +326,7 @@ async def test_placement_does_not_change_the_picture(
 ) -> None:
     """Main memory stands for the device too: what moves, and when, is the same."""
     placed = DiffusersBackend(
-        str(tiny_model), ip_adapter=IPAdapterSource(str(tiny_adapter)), device="cpu"
+        str(tiny_model), ip_adapter=AdapterSpec(repository=str(tiny_adapter)), device="cpu"
     )
     placed.__dict__["plan"] = MemoryPlan("float32", offload, slicing, 2**20, 2**30)
     try:

@@ -15,9 +15,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from scenewright.config.local_images import AdapterSpec
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError
-from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.model_folder import (
     ModelFolder,
@@ -43,7 +43,7 @@ def adapter(tiny_adapter: Path, tmp_path: Path) -> Path:
 
 async def refusal(model: Path | str, adapter: Path | None = None, **source: Any) -> str:
     """What ``load`` says when it refuses."""
-    ip_adapter = IPAdapterSource(str(adapter), **source) if adapter else None
+    ip_adapter = AdapterSpec(repository=str(adapter), **source) if adapter else None
     backend = DiffusersBackend(str(model), ip_adapter=ip_adapter)
     try:
         with pytest.raises(BackendError) as caught:
@@ -100,7 +100,9 @@ async def test_an_absent_hub_model_is_told_without_the_network() -> None:
 
 @pytest.mark.usefixtures("no_network")
 async def test_an_absent_adapter_is_told_without_the_network(model: Path) -> None:
-    backend = DiffusersBackend(str(model), ip_adapter=IPAdapterSource("somebody/absent-adapter"))
+    backend = DiffusersBackend(
+        str(model), ip_adapter=AdapterSpec(repository="somebody/absent-adapter")
+    )
     with pytest.raises(BackendError, match="'somebody/absent-adapter' is not on this machine"):
         await backend.load()
     await backend.aclose()

@@ -15,12 +15,11 @@ import torch
 from diffusers import Flux2KleinPipeline
 from safetensors.torch import load_file
 
-from scenewright.config.local_images import LoraSpec, QuantizationSpec
+from scenewright.config.local_images import AdapterSpec, LoraSpec, QuantizationSpec
 from scenewright.config.profiles import BackendSpec
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError, GenerationRequest
 from scenewright.providers.hub.needs import Need, missing_files, wanted_files
-from scenewright.tools.backends.adapter import IPAdapterSource
 from scenewright.tools.backends.diffusers import DiffusersBackend
 from scenewright.tools.backends.memory import ITEM_BYTES, Needs, plan_memory
 from tests.tools.backends import tiny_modern
@@ -68,7 +67,7 @@ class TestLayerwise(BackendConformance):
     @pytest.fixture(scope="class")
     @classmethod
     def make_backend(cls, tiny_model: Path, tiny_adapter: Path) -> Callable[[], DiffusersBackend]:
-        adapter = IPAdapterSource(str(tiny_adapter))
+        adapter = AdapterSpec(repository=str(tiny_adapter))
         return lambda: DiffusersBackend(str(tiny_model), ip_adapter=adapter, quantization=LAYERWISE)
 
     @pytest.fixture(scope="class")

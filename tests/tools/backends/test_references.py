@@ -16,9 +16,10 @@ from diffusers.models.attention_processor import Attention
 from PIL import Image
 from torch.nn import functional
 
+from scenewright.config.local_images import AdapterSpec
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import BackendError, Reference
-from scenewright.tools.backends.adapter import AdapterFolder, IPAdapterSource, read_adapter
+from scenewright.tools.backends.adapter import AdapterFolder, read_adapter
 from scenewright.tools.backends.model_folder import ModelFolder
 from scenewright.tools.backends.pipeline import build, choose_device
 from scenewright.tools.backends.references import ReferenceAttention, References, mask_tensors
@@ -261,7 +262,7 @@ def test_the_picture_is_the_one_equation_5_gives(
     names = pictures[: len(weights)]
     folder = ModelFolder.open(tiny_model)
     pipe = build(folder, choose_device("cpu"), torch.float32)
-    adapter = AdapterFolder.open(IPAdapterSource(str(tiny_adapter)))
+    adapter = AdapterFolder.open(AdapterSpec(repository=str(tiny_adapter)))
     references = References(pipe, adapter)
     asked = [Reference(image=name, weight=w) for name, w in zip(names, weights, strict=True)]
     call: dict[str, Any] = {

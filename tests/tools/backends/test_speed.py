@@ -90,21 +90,6 @@ def test_weights_that_are_numbers_do_compile_anew() -> None:
     assert bench.compare(0.3, 0.7) > first
 
 
-def test_weights_change_between_steps_without_compiling() -> None:
-    bench = Bench(held=True)
-    programs = bench.compare(0.5, 0.5)
-    outcomes = []
-    for weights in ((0.5, 0.5), (0.25, 0.0), (0.0, 0.5)):
-        bench.fast.weigh(weights)
-        bench.eager.weigh(weights)
-        outcomes.append(bench.forward(bench.compiled, 2))
-        torch.testing.assert_close(
-            outcomes[-1], bench.forward(bench.plain, 2), atol=1e-5, rtol=1e-4
-        )
-    assert int(counters["stats"]["unique_graphs"]) == programs
-    assert (outcomes[0] - outcomes[1]).abs().max() > 0.02
-
-
 @pytest.mark.slow
 def test_many_kinds_of_requests_stay_compiled() -> None:
     """More programs than the compiler keeps by default before it gives up in silence."""

@@ -38,10 +38,9 @@ from scenewright.core.scene import SceneGraph
 from scenewright.core.vocabulary import (
     canonical,
     canonical_key,
-    converse,
     entails,
     excludes,
-    is_symmetric,
+    inverse,
     is_weak,
 )
 from scenewright.evals.metrics.graph_matching.text_similarity import (
@@ -139,8 +138,11 @@ class Likeness:
         if excludes(a, b):
             return 0.0
         less = b if entails(a, b) else a if entails(b, a) else None
-        value = self.of(a, b)
-        return value if less is None or is_weak(less) else max(value, PARTLY)
+        both = a.startswith("~") == b.startswith("~")
+        value = self.of(a.removeprefix("~"), b.removeprefix("~")) if both else 0.0
+        if less is None or (is_weak(less) and is_weak(inverse(less))):
+            return value
+        return max(value, PARTLY)
 
     def learn(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Compare new ``pairs`` in one batch."""
@@ -221,15 +223,19 @@ class _Link:
     """Predicates from the first to the second."""
     back: tuple[str, ...]
     """Predicates from the second to the first."""
-    mutual: tuple[str, ...]
-    """Predicates without a direction."""
     mass: float
     """Mass of one relation."""
 
     @property
     def words(self) -> tuple[str, ...]:
         """All predicates."""
-        return self.forth + self.back + self.mutual
+        return self.forth + self.back
+
+    def turned(self, converses: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return ``forth`` and ``back`` as they are from the second object to the first."""
+        if converses:
+            return tuple(map(inverse, self.forth)), ()
+        return self.back, self.forth
 
 
 class EditProblem:
@@ -371,14 +377,13 @@ class EditProblem:
             for other in self._links[1]:
                 j, m = other.ends
                 twice = 2.0 * min(mine.mass, other.mass)
-                either_way = both(mine.mutual, other.mutual)
                 for a, b, forth, back in (
                     (j, m, other.forth, other.back),
-                    (m, j, other.back, other.forth),
+                    (m, j, *other.turned(self._converses)),
                 ):
                     if not (self.allowed[i, a] and self.allowed[k, b]):
                         continue
-                    value = either_way + both(mine.forth, forth) + both(mine.back, back)
+                    value = both(mine.forth, forth) + both(mine.back, back)
                     if value > 0.0:
                         firsts.append(i * width + a)
                         seconds.append(k * width + b)
@@ -455,47 +460,29 @@ def _values_by_key(attributes: Sequence[Mapping[str, Sequence[str]]]) -> dict[st
     return found
 
 
-def one_way(source: str, predicate: str, target: str) -> tuple[str, str, str]:
-    """Return the relation in a canonical one of its two directions.
-
-    Whether a graph holds *left of* or *right of* is chance: its author may have begun with either
-    object. Of predicates that are each other's converse the first by the alphabet stays; all are
-    canonical.
-    """
-    name = canonical(predicate)
-    other = converse(name)
-    if other is not None and other < name and converse(other) == name:
-        return target, other, source
-    return source, name, target
-
-
 def _links(
     scene: SceneGraph, weights: Sequence[float], cost: float, converses: bool
 ) -> list[_Link]:
+    """Return the relations by pair of objects; with ``converses`` all of them ``forth``.
+
+    Whether a graph holds *left of* or *right of* is chance: its author may have begun with either
+    object.
+    """
     at = {item.id: number for number, item in enumerate(scene.objects)}
-    forth: dict[tuple[int, int], list[str]] = {}
-    mutual: dict[tuple[int, int], list[str]] = {}
-    said: set[tuple[str, str, str]] = set()
+    words: dict[tuple[int, int], dict[str, None]] = {}
     for relation in scene.relations:
-        triple = (relation.source, relation.predicate, relation.target)
-        free = converses and is_symmetric(relation.predicate)
+        a, b, name = at[relation.source], at[relation.target], relation.predicate
         if converses:
-            triple = one_way(*triple)
-            if free and at[triple[0]] > at[triple[2]]:
-                triple = triple[::-1]
+            name = canonical(name) if a < b else inverse(name)
+            a, b = min(a, b), max(a, b)
         # Once written one way, two relations may be one.
-        if triple in said:
-            continue
-        said.add(triple)
-        ends = (at[triple[0]], at[triple[2]])
-        (mutual if free else forth).setdefault(ends, []).append(triple[1])
+        words.setdefault((a, b), {})[name] = None
     return [
         _Link(
             (a, b),
-            tuple(sorted(forth.get((a, b), ()))),
-            tuple(sorted(forth.get((b, a), ()))),
-            tuple(sorted(mutual.get((a, b), ()))),
+            tuple(sorted(words.get((a, b), ()))),
+            tuple(sorted(words.get((b, a), ()))),
             cost * (weights[a] + weights[b]) / 2.0,
         )
-        for a, b in sorted({(min(ends), max(ends)) for ends in (*forth, *mutual)})
+        for a, b in sorted({(min(ends), max(ends)) for ends in words})
     ]

@@ -286,12 +286,12 @@ def training_report(
 
 FULL = "full"
 VARIANTS: Mapping[str, Mapping[str, bool]] = {
-    FULL: {},
+    FULL: {"full_image": True},
     "no_full_image": {"full_image": False},
-    "no_multi_head": {"multi_head": False},
-    "no_deep": {"deep": False},
+    "no_multi_head": {"full_image": True, "multi_head": False},
+    "no_deep": {"full_image": True, "deep": False},
     "none": {"full_image": False, "multi_head": False, "deep": False},
-    "literal": {"residual": False},
+    "literal": {"full_image": True, "residual": False},
 }
 """Variant → its switches: the rows of Table 3b in their order, then attention as it is written."""
 TITLES: Mapping[str, str] = {

@@ -27,7 +27,7 @@ from scenewright.evals.studies.panel.subpanels import Members
 from scenewright.evals.studies.panel.table import AnswerTable, Mask, PanelStudyError, Places
 
 COSTS = ("calls", "answers", "tokens", "usd")
-"""What asking takes, as in :class:`scenewright.agents.panel.cascade.AskingCost`."""
+"""What asking takes, as in :class:`~scenewright.evals.judge_reports.cascade_replay.AskingCost`."""
 _PRESENT = 1e-12
 
 

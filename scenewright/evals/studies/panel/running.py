@@ -7,7 +7,6 @@ while its answers, options and code are the same.
 from __future__ import annotations
 
 import asyncio
-import functools
 import hashlib
 import json
 import math
@@ -16,7 +15,6 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -26,10 +24,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.error_text import error_text
 from scenewright.core.flushing import write_text
-from scenewright.core.version import VERSION
 from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting import plots
 from scenewright.evals.store.files import drafted
+from scenewright.evals.store.provenance import code_digest
 from scenewright.evals.studies.layout import Layout
 from scenewright.evals.studies.panel.sources.live_judges import Loaded
 from scenewright.evals.studies.panel.sources.loading import fitting, load_source, with_families
@@ -118,17 +116,6 @@ def _feed(found: _Hash, array: np.ndarray[Any, Any]) -> None:
     found.update(np.ascontiguousarray(whole).tobytes())
 
 
-@functools.cache
-def code_digest() -> str:
-    """Digest of this package's version and of the code of the studies."""
-    found = hashlib.sha256(VERSION.encode())
-    root = Path(str(files("scenewright.evals.studies.panel")))
-    for file in sorted([*root.rglob("*.py"), *root.rglob("*.j2")]):
-        found.update(str(file.relative_to(root)).encode())
-        found.update(file.read_bytes())
-    return found.hexdigest()
-
-
 def key_of(
     part: PanelStudy, options: Options, context: PanelStudyContext, tables: tuple[str, str]
 ) -> str:
@@ -145,7 +132,7 @@ def key_of(
         "resamples": context.resamples,
         "loop_judges": context.loop_judges,
         "live": None if live is None else [judge.fingerprint for judge in live.judges],
-        "code": code_digest(),
+        "code": code_digest(type(part).__module__),
     }
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 

@@ -124,9 +124,9 @@ class XtcConfig(DrawingConfig):
     vocabulary: str | Vocabulary = "set"
     """Words that judges may answer with: ``set`` (those of all its scenes), ``miniature``, or a
     table with values, labels and predicates."""
-    converses: bool = True
+    converses: bool = False
     """Whether "boat above person" in a drawn picture's graph answers how the person is to the boat
-    (``below``); false: edges must have the reference's direction."""
+    (``below``); false, as published: edges must have the reference's direction."""
     compared: tuple[QuestionKind, ...] = Field(default=COMPARED, min_length=1)
     """Kinds of facts that count for G, CCTA and AW-CCTA."""
     threshold: float = Field(default=THRESHOLD, gt=0.0, le=1.0)

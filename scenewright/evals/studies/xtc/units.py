@@ -196,7 +196,7 @@ class UnitRunner:
     """Graphs of drawn pictures that were read before."""
     timeout: float
     """Seconds that a drawing, a reading or an answering may take."""
-    converses: bool = True
+    converses: bool = False
     """Whether a relation that is seen the other way round is an answer too."""
     matching: EdgeReading = "published"
     """How incident edges are compared when graphs are matched."""

@@ -324,8 +324,12 @@ async def progress_of(service: Service, identity: Identity, shown: bool) -> Prog
     begun = {run.id for run in newest if _group_of(run) == _group_of(runs[0])}
     many = len(begun | {run.id for run in runs})
     done = many - len(runs)
-    shares = [_share(run, result) for run, result in zip(runs, results, strict=True)]
-    share = min(_NEARLY, (done + sum(shares)) / many)
+    shares = 0.0
+    for run, result in zip(runs, results, strict=True):
+        cards = [one.loop_card for one in result.rounds] if result is not None else []
+        over = sum(_DRAWN if card is None else 1.0 for card in cards)
+        shares += min(_NEARLY, over / _rounds_of(run))
+    share = min(_NEARLY, (done + shares) / many)
     began = min(run.created for run in runs)
     elapsed = max(0.0, time.time() - began)
     run, result = _foremost(runs, results)
@@ -363,13 +367,6 @@ async def interrupt(service: Service, identity: Identity) -> None:
     """Cancel the newest request; what it has drawn and judged is what it gives."""
     for run in await at_work(service, identity):
         await cancel_run(service, identity, run)
-
-
-def _share(run: Run, result: RunResult | None) -> float:
-    if result is None:
-        return 0.0
-    done = sum(1.0 if record.loop_card is not None else _DRAWN for record in result.rounds)
-    return min(_NEARLY, done / _rounds_of(run))
 
 
 def _rounds_of(run: Run) -> int:

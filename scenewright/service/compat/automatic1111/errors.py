@@ -35,7 +35,7 @@ def owns(path: str) -> bool:
     return _OURS.search(path) is not None
 
 
-def reply(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+def error_reply(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return the reply that tells an error."""
     try:
         kind = http.HTTPStatus(status).phrase

@@ -12,6 +12,7 @@ import io
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
 from PIL import Image
 
@@ -37,8 +38,11 @@ def written(prompt: str, negative_prompt: str, told: Mapping[str, object]) -> st
     lines = [prompt]
     if negative_prompt:
         lines.append(f"{_NEGATIVE} {negative_prompt}")
-    pairs = (f"{name}: {_quoted(value)}" for name, value in told.items() if value is not None)
-    return "\n".join([*lines, ", ".join(pairs)])
+    texts = {name: str(value) for name, value in told.items() if value is not None}
+    for name, text in texts.items():
+        if not text or any(mark in text for mark in ",:\n"):
+            texts[name] = json.dumps(text)
+    return "\n".join([*lines, ", ".join(f"{name}: {text}" for name, text in texts.items())])
 
 
 def parameters_of(text: str) -> dict[str, str]:
@@ -57,7 +61,11 @@ def parameters_of(text: str) -> dict[str, str]:
         into.append(bare)
     found = {"Prompt": "\n".join(prompt), "Negative prompt": "\n".join(negative)}
     for name, value in pairs:
-        plain = _unquoted(value)
+        plain = value.strip()
+        if value.startswith('"'):
+            plain = value
+            with suppress(ValueError):
+                plain = str(json.loads(value))
         size = _SIZE.fullmatch(plain)
         if size is not None:
             found |= {f"{name}-1": size[1], f"{name}-2": size[2]}
@@ -79,29 +87,15 @@ async def info_of(given: str, settings: ServiceSettings) -> PictureInfo:
         raise Unprocessable("image is not valid base64: send the file itself in base64") from None
     # All limits are checked there; only then are the texts in the file looked at.
     await picture_in(data, settings)
-    texts = await asyncio.to_thread(_texts, data)
+
+    def read() -> dict[str, str]:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            # A PNG may have texts behind its pixels.
+            image.load()
+            found = {str(key): text for key, text in image.info.items() if isinstance(text, str)}
+        kept = sorted(found.items(), key=lambda item: item[0] != KEY)[:_MOST_ITEMS]
+        return {name[:200]: value[:_MOST_TEXT] for name, value in kept}
+
+    texts = await asyncio.to_thread(read)
     info = texts.pop(KEY, "")
     return PictureInfo(info=info, items=texts, parameters=parameters_of(info) if info else {})
-
-
-def _texts(data: bytes) -> dict[str, str]:
-    with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-        # A PNG may have texts behind its pixels.
-        image.load()
-        found = {str(name): value for name, value in image.info.items() if isinstance(value, str)}
-    kept = sorted(found.items(), key=lambda item: item[0] != KEY)[:_MOST_ITEMS]
-    return {name[:200]: value[:_MOST_TEXT] for name, value in kept}
-
-
-def _quoted(value: object) -> str:
-    text = str(value)
-    return json.dumps(text) if any(mark in text for mark in ",:\n") or not text else text
-
-
-def _unquoted(text: str) -> str:
-    if not text.startswith('"'):
-        return text.strip()
-    try:
-        return str(json.loads(text))
-    except ValueError:
-        return text

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel
 
-from scenewright.service.api.common import Core, Reader, Refiner, RunsKey
-from scenewright.service.api.large_bodies import LargeBodyRoute
+from scenewright.service.api.common import Core, LargeBodyRoute, Reader, Refiner, RunsKey
 from scenewright.service.compat.adapter import obstacles
 from scenewright.service.compat.automatic1111.bodies import (
     OWN_SAMPLER,
@@ -24,17 +27,20 @@ from scenewright.service.compat.automatic1111.bodies import (
     choose,
     options_of,
 )
-from scenewright.service.compat.automatic1111.drawing import (
-    interrupt,
-    progress_of,
-    skip,
-    submit,
-)
+from scenewright.service.compat.automatic1111.drawing import interrupt, progress_of, skip, submit
 from scenewright.service.compat.automatic1111.errors import WebUIError
 from scenewright.service.compat.automatic1111.ignored import header_of, ignored_options
 from scenewright.service.compat.automatic1111.infotexts import info_of
-from scenewright.service.compat.automatic1111.memory import Memory, memory_here
 from scenewright.service.core.errors import NotFound
+
+_CUDA = {
+    "active": "active_bytes",
+    "allocated": "allocated_bytes",
+    "reserved": "reserved_bytes",
+    "inactive": "inactive_split_bytes",
+}
+"""Names of torch's counts by those of the reply."""
+_STATM, _MEMINFO = Path("/proc/self/statm"), Path("/proc/meminfo")
 
 router = APIRouter(
     prefix="/sdapi/v1",
@@ -44,6 +50,40 @@ router = APIRouter(
         "default": {"model": WebUIError, "description": "An error in AUTOMATIC1111's form."}
     },
 )
+
+
+class Memory(BaseModel):
+    """Memory in bytes; ``error`` in place of figures that are not known."""
+
+    ram: dict[str, int | str]
+    """``used`` by this process, ``free`` on its machine and ``total`` there."""
+    cuda: dict[str, Any]
+    """``system`` (of the device) and what this process has ``allocated`` and ``reserved`` there."""
+
+
+def memory_here() -> Memory:
+    """Return the memory of this process; its models may also run in others."""
+    try:
+        page = os.sysconf("SC_PAGE_SIZE")
+        used = int(_STATM.read_text().split()[1]) * page
+        known = dict(line.split(":", 1) for line in _MEMINFO.read_text().splitlines())
+        free = int(known["MemAvailable"].split()[0]) * 1024
+        whole = os.sysconf("SC_PHYS_PAGES") * page
+        ram: dict[str, int | str] = {"free": free, "used": used, "total": whole}
+    except (OSError, ValueError, KeyError, IndexError):
+        ram = {"error": "this system does not tell"}
+    # Without torch no model of this process is on a device, and importing it takes seconds.
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return Memory(ram=ram, cuda={"error": "unavailable"})
+    free, total = torch.cuda.mem_get_info()
+    stats = torch.cuda.memory_stats()
+    cuda: dict[str, Any] = {"system": {"free": free, "used": total - free, "total": total}}
+    for name, kind in _CUDA.items():
+        cuda[name] = {part: int(stats.get(f"{kind}.all.{part}", 0)) for part in ("current", "peak")}
+    counts = {"retries": "num_alloc_retries", "oom": "num_ooms"}
+    cuda["events"] = {name: int(stats.get(count, 0)) for name, count in counts.items()}
+    return Memory(ram=ram, cuda=cuda)
 
 
 @router.post("/txt2img", response_model=TextToImageReply)
@@ -137,9 +177,7 @@ async def models(service: Core, identity: Reader) -> list[Checkpoint]:
     lost = await asyncio.to_thread(obstacles, service)
     return [
         Checkpoint(
-            title=name,
-            model_name=name,
-            filename=f"{profile.backend.kind}:{profile.backend.model}",
+            title=name, model_name=name, filename=f"{profile.backend.kind}:{profile.backend.model}"
         )
         for name, profile in found.items()
         if not lost.get(name)

@@ -20,11 +20,7 @@ from starlette.exceptions import HTTPException
 from scenewright.core.images import FORMATS
 from scenewright.service.compat.openai_images.asking import UploadedImage
 from scenewright.service.compat.openai_images.bodies import EditBody
-from scenewright.service.compat.openai_images.errors import (
-    WrongParameter,
-    check_type,
-    wrong_fields,
-)
+from scenewright.service.compat.openai_images.errors import WrongParameter, check_type, wrong_fields
 from scenewright.service.core.errors import ServiceError, Unprocessable
 from scenewright.service.core.pictures import picture_in
 from scenewright.service.core.requests import reading_json
@@ -43,56 +39,48 @@ _DATA_URL = {
 }
 
 
-def _schema() -> dict[str, Any]:
-    """Return the OpenAPI description of the body: both forms, with the fields of ``EditBody``."""
-    whole = EditBody.model_json_schema(ref_template="#/components/schemas/{model}")
-    fields: dict[str, Any] = whole["properties"]
-    file = {"type": "string", "format": "binary"}
-    told = "A picture of its size, transparent where it may change."
-    form = {
-        "type": "object",
-        "required": ["image", "prompt"],
-        "properties": {
-            **{name: {"type": "string"} for name in fields},
-            "image": {**file, "description": "The picture to go on from."},
-            "mask": {**file, "description": told},
-            "prompt": fields["prompt"],
-            "scenewright": {
-                "type": "string",
-                "description": "The extension's fields as JSON, or each as scenewright[FIELD].",
-            },
+_FIELDS: dict[str, Any] = EditBody.model_json_schema(ref_template="#/components/schemas/{model}")[
+    "properties"
+]
+_FILE = {"type": "string", "format": "binary"}
+_MASK = "A picture of its size, transparent where it may change."
+_FORM = {
+    "type": "object",
+    "required": ["image", "prompt"],
+    "properties": {
+        **{name: {"type": "string"} for name in _FIELDS},
+        "image": {**_FILE, "description": "The picture to go on from."},
+        "mask": {**_FILE, "description": _MASK},
+        "prompt": _FIELDS["prompt"],
+        "scenewright": {
+            "type": "string",
+            "description": "The extension's fields as JSON, or each as scenewright[FIELD].",
         },
-        "patternProperties": {
-            r"^scenewright\[": {"type": "string"},
-            r"^(image|mask)\[\]$": file,
+    },
+    "patternProperties": {r"^scenewright\[": {"type": "string"}, r"^(image|mask)\[\]$": _FILE},
+    "additionalProperties": False,
+}
+_PLAIN = {
+    "type": "object",
+    "required": ["images", "prompt"],
+    "properties": {
+        **_FIELDS,
+        "images": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 1,
+            "items": _DATA_URL,
+            "description": "The picture as a data: address.",
         },
-        "additionalProperties": False,
-    }
-    plain = {
-        "type": "object",
-        "required": ["images", "prompt"],
-        "properties": {
-            **fields,
-            "images": {
-                "type": "array",
-                "minItems": 1,
-                "maxItems": 1,
-                "items": _DATA_URL,
-                "description": "The picture as a data: address.",
-            },
-            "mask": {**_DATA_URL, "description": told},
-        },
-        "additionalProperties": False,
-    }
-    content = {
-        "multipart/form-data": {"schema": form},
-        "application/json": {"schema": plain},
-    }
-    return {"required": True, "content": content}
-
-
-SCHEMA = _schema()
-"""The body in the OpenAPI description."""
+        "mask": {**_DATA_URL, "description": _MASK},
+    },
+    "additionalProperties": False,
+}
+SCHEMA = {
+    "required": True,
+    "content": {"multipart/form-data": {"schema": _FORM}, "application/json": {"schema": _PLAIN}},
+}
+"""The body in the OpenAPI description: both forms, with the fields of ``EditBody``."""
 
 
 async def read_edit(request: Request, settings: ServiceSettings) -> tuple[EditBody, UploadedImage]:

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
 from scenewright.core.validation import problem_in_words
@@ -139,10 +140,6 @@ def status_reply(request: Request, status: int, detail: str, headers: dict[str, 
             f"Invalid URL ({method} {path}): there are POST /v1/images/generations, POST "
             "/v1/images/edits and GET /v1/models here"
         )
-    elif status == 405 and "allow" in {name.lower() for name in headers}:
-        detail = f"Not allowed to {method} {path}: the methods there are {_allowed(headers)}"
+    elif status == 405 and (allowed := Headers(headers).get("allow")) is not None:
+        detail = f"Not allowed to {method} {path}: the methods there are {allowed}"
     return JSONResponse(error_body(status, detail, code=code), status, headers)
-
-
-def _allowed(headers: dict[str, str]) -> str:
-    return next(value for name, value in headers.items() if name.lower() == "allow")

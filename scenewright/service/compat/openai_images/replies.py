@@ -32,7 +32,7 @@ from scenewright.service.compat.openai_images.bodies import (
     usage_of,
 )
 from scenewright.service.compat.openai_images.errors import body_of
-from scenewright.service.core.errors import ServiceError
+from scenewright.service.core.errors import Fault, ServiceError
 from scenewright.service.core.identity import Identity
 from scenewright.service.core.service import Service
 from scenewright.service.core.store import Run
@@ -44,12 +44,6 @@ Kind = Literal["image_generation", "image_edit"]
 _QUALITIES = ("low", "medium", "high", "xhigh", "max", "auto")
 _LEAVING: set[asyncio.Task[None]] = set()
 """Cancellations under way: their clients have left, and nobody else holds them."""
-
-
-class Broken(ServiceError):
-    """An error of the service itself in the middle of a stream."""
-
-    status = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +154,7 @@ class ImagesReplies:
         except Exception:
             # The reply has begun: no other handler can tell the client any more.
             log.exception("the stream of run %s broke", run.id)
-            error = Broken(f"something went wrong here; the run goes on: {run.id}")
+            error = Fault(f"something went wrong here; the run goes on: {run.id}")
         finally:
             if error is not None:
                 body = {"type": "error", **body_of(error)[1]}

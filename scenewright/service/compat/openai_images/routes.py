@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from scenewright.service.api.common import (
     Core,
     HeadRoute,
+    LargeBodyRoute,
     Reader,
     Refiner,
     RunId,
@@ -17,7 +18,6 @@ from scenewright.service.api.common import (
     event_stream,
 )
 from scenewright.service.api.images import Hash
-from scenewright.service.api.large_bodies import LargeBodyRoute
 from scenewright.service.compat.adapter import AcceptedRequest, obstacles
 from scenewright.service.compat.openai_images.asking import RetryCount, ask
 from scenewright.service.compat.openai_images.bodies import (
@@ -76,10 +76,7 @@ async def generations(
 
 
 @router.post(
-    "/edits",
-    response_model=ImagesReply,
-    responses=_REPLIES,
-    openapi_extra={"requestBody": SCHEMA},
+    "/edits", response_model=ImagesReply, responses=_REPLIES, openapi_extra={"requestBody": SCHEMA}
 )
 async def edits(
     request: Request,

@@ -24,15 +24,10 @@ class RunLost(RunInterrupted):
     """Another server drives the run now."""
 
 
-class Working(Protocol):
-    """A run's folder while it is driven here."""
+Push = Callable[[], Awaitable[None]]
+"""Has all that the event log of a run at work tells be where others find it.
 
-    async def push(self) -> None:
-        """Have all that the event log tells be where others find it.
-
-        Raises ``RunLost``, or ``RunInterrupted`` where that cannot be done now.
-        """
-        ...
+Raises ``RunLost``, or ``RunInterrupted`` where that cannot be done now."""
 
 
 class Artifacts(Protocol):
@@ -56,10 +51,10 @@ class Artifacts(Protocol):
         """As :meth:`log`, with all images."""
         ...
 
-    def working(self, run: str, owned: Owned) -> AbstractAsyncContextManager[Working]:
+    def working(self, run: str, owned: Owned) -> AbstractAsyncContextManager[Push]:
         """Return the run's own folder, ready to be driven in; what it has is kept at the end.
 
-        Raises as :meth:`Working.push`, and ``RunError`` if the disk refuses.
+        Raises as :data:`Push`, and ``RunError`` if the disk refuses.
         """
         ...
 
@@ -88,15 +83,14 @@ class LocalArtifacts:
         return self._folder(run)
 
     @asynccontextmanager
-    async def working(self, run: str, owned: Owned) -> AsyncIterator[Working]:
-        """Return the run folder as it stands."""
-        yield _InPlace()
+    async def working(self, run: str, owned: Owned) -> AsyncIterator[Push]:
+        """Return the run folder as it stands: others see the folder itself."""
+
+        async def push() -> None:
+            return
+
+        yield push
 
     async def remove(self, run: str) -> None:
         """Remove the run folder."""
         await asyncio.to_thread(shutil.rmtree, self._folder(run), ignore_errors=True)
-
-
-class _InPlace:
-    async def push(self) -> None:
-        """Nothing is to be done: others see the folder itself."""

@@ -7,17 +7,19 @@ Google Cloud Storage and Azure promise this.
 from __future__ import annotations
 
 import errno
-import os
-import secrets
+import functools
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from scenewright.config.profiles import SettingsError
 from scenewright.graphs.errors import RunInterrupted
+from scenewright.service.core.artifacts.store_layout import digest_of, image_key, place_file
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 PAUSES = (0.2, 0.5, 1.0, 2.0)
@@ -25,6 +27,10 @@ PAUSES = (0.2, 0.5, 1.0, 2.0)
 _CONNECT_SECONDS = 5
 _READ_SECONDS = 30
 _HOPELESS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+_VERSION = ("size", "ETag", "etag", "LastModified", "mtime", "created")
+"""Facts about a file that change when its bytes do, by the names of file systems."""
 
 
 class StoreAway(RunInterrupted):
@@ -52,7 +58,7 @@ class Objects(Protocol):
         """Return the keys below ``folder``, each with a word that changes when its bytes do."""
         ...
 
-    def delete(self, keys: Iterable[str]) -> None:
+    def delete(self, keys: Collection[str]) -> None:
         """Forget ``keys``, those that are there."""
         ...
 
@@ -78,18 +84,37 @@ def objects_at(url: str, pauses: tuple[float, ...] = PAUSES) -> Objects:
     return found
 
 
+def fetch_image(objects: Objects, run: str, digest: str, place: Path) -> bool:
+    """Bring an image of a run to ``place``.
+
+    False without one there: what the store has, if anything, is not what its name tells.
+    """
+    data = objects.get(image_key(run, digest))
+    if data is None or digest_of(data) != digest:
+        return False
+    place_file(place, data)
+    return True
+
+
 class _SteadyObjects:
     """A store whose calls are tried again."""
 
     def __init__(self, where: str, pauses: tuple[float, ...]) -> None:
         self.where = where
-        self._pauses = pauses
+        self.pauses = pauses
 
-    def _try(self, call: Callable[[], T]) -> T:
-        """Return the result of ``call``, tried again after each of the pauses (seconds)."""
-        for pause in (*self._pauses, None):
+
+Store = TypeVar("Store", bound=_SteadyObjects)
+
+
+def _steady(method: Callable[Concatenate[Store, P], T]) -> Callable[Concatenate[Store, P], T]:
+    """Return ``method`` that is tried again after each of the store's pauses (seconds)."""
+
+    @functools.wraps(method)
+    def tried(self: Store, /, *args: P.args, **options: P.kwargs) -> T:
+        for pause in (*self.pauses, None):
             try:
-                return call()
+                return method(self, *args, **options)
             except Exception as error:
                 # Each file system has errors of its own, not all of them ``OSError``.
                 hopeless = isinstance(error, OSError) and error.errno in _HOPELESS
@@ -101,6 +126,8 @@ class _SteadyObjects:
                 time.sleep(pause)
         raise AssertionError("unreachable")
 
+    return tried
+
 
 class FolderObjects(_SteadyObjects):
     """Objects as files of a folder that all servers reach, each replaced whole."""
@@ -110,71 +137,43 @@ class FolderObjects(_SteadyObjects):
         super().__init__(str(folder), pauses)
         self._folder = folder
 
+    @_steady
     def put(self, key: str, data: bytes) -> None:
         """As :class:`Objects` says; on the disk when this returns."""
+        place_file(self._folder / key, data, flush=True)
 
-        def write() -> None:
-            place = self._folder / key
-            place.parent.mkdir(parents=True, exist_ok=True)
-            draft = place.with_name(f".{secrets.token_hex(8)}.tmp")
-            try:
-                with open(draft, "xb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(draft, place)
-            except BaseException:
-                draft.unlink(missing_ok=True)
-                raise
-
-        self._try(write)
-
+    @_steady
     def get(self, key: str) -> bytes | None:
         """As :class:`Objects` says."""
+        try:
+            return (self._folder / key).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
-        def read() -> bytes | None:
-            try:
-                return (self._folder / key).read_bytes()
-            except (FileNotFoundError, NotADirectoryError):
-                return None
-
-        return self._try(read)
-
+    @_steady
     def list(self, folder: str) -> Mapping[str, str]:
         """As :class:`Objects` says."""
-
-        def walk() -> dict[str, str]:
-            found = {}
-            for place in sorted((self._folder / folder).rglob("*")):
-                if place.name.endswith(".tmp") or place.is_dir():
-                    continue
-                try:
-                    stat = place.stat()
-                except FileNotFoundError:
-                    continue
+        found = {}
+        for place in sorted((self._folder / folder).rglob("*")):
+            if place.name.endswith(".tmp") or place.is_dir():
+                continue
+            with suppress(FileNotFoundError):
+                stat = place.stat()
                 key = place.relative_to(self._folder).as_posix()
                 found[key] = f"{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ino}"
-            return found
+        return found
 
-        return self._try(walk)
-
-    def delete(self, keys: Iterable[str]) -> None:
+    @_steady
+    def delete(self, keys: Collection[str]) -> None:
         """As :class:`Objects` says; folders that are left empty go, too."""
-
-        def remove() -> None:
-            for key in keys:
-                place = self._folder / key
-                place.unlink(missing_ok=True)
+        for key in keys:
+            place = self._folder / key
+            place.unlink(missing_ok=True)
+            with suppress(OSError):
                 for parent in place.parents:
                     if parent == self._folder:
                         break
-                    try:
-                        parent.rmdir()
-                    except OSError:
-                        break
-
-        keys = list(keys)
-        self._try(remove)
+                    parent.rmdir()
 
 
 class FsspecObjects(_SteadyObjects):
@@ -220,57 +219,46 @@ class FsspecObjects(_SteadyObjects):
 
     def check(self) -> None:
         """Raise ``StoreAway`` without the bucket: to lists it looks like an empty one."""
-        bucket = self._bucket
-        if bucket is not None and not self._try(lambda: self._files.exists(bucket)):
-            raise StoreAway(f"there is no bucket {bucket} for {self.where}: make it first")
+        if self._bucket is not None and not self._exists(self._bucket):
+            raise StoreAway(f"there is no bucket {self._bucket} for {self.where}: make it first")
 
+    @_steady
+    def _exists(self, path: str) -> bool:
+        return bool(self._files.exists(path))
+
+    @_steady
     def put(self, key: str, data: bytes) -> None:
         """As :class:`Objects` says."""
-        self._try(lambda: self._files.pipe_file(f"{self._root}/{key}", data))
+        self._files.pipe_file(f"{self._root}/{key}", data)
 
+    @_steady
     def get(self, key: str) -> bytes | None:
         """As :class:`Objects` says."""
+        try:
+            return bytes(self._files.cat_file(f"{self._root}/{key}"))
+        except FileNotFoundError:
+            return None
 
-        def read() -> bytes | None:
-            try:
-                return bytes(self._files.cat_file(f"{self._root}/{key}"))
-            except FileNotFoundError:
-                return None
-
-        return self._try(read)
-
+    @_steady
     def list(self, folder: str) -> Mapping[str, str]:
         """As :class:`Objects` says."""
+        try:
+            found = self._files.find(f"{self._root}/{folder}", detail=True)
+        except FileNotFoundError:
+            return {}
+        # Some file systems put a slash before the root.
+        cut = len(self._root.strip("/")) + 1
+        return {
+            name.strip("/")[cut:]: ":".join(
+                str(info[part]) for part in _VERSION if info.get(part) is not None
+            )
+            for name, info in found.items()
+            if info.get("type") == "file"
+        }
 
-        def find() -> dict[str, str]:
-            try:
-                found = self._files.find(f"{self._root}/{folder}", detail=True)
-            except FileNotFoundError:
-                return {}
-            # Some file systems put a slash before the root.
-            cut = len(self._root.strip("/")) + 1
-            return {
-                name.strip("/")[cut:]: _version(info)
-                for name, info in found.items()
-                if info.get("type") == "file"
-            }
-
-        return self._try(find)
-
-    def delete(self, keys: Iterable[str]) -> None:
+    @_steady
+    def delete(self, keys: Collection[str]) -> None:
         """As :class:`Objects` says."""
-
-        def remove() -> None:
-            for key in keys:
-                try:
-                    self._files.rm_file(f"{self._root}/{key}")
-                except FileNotFoundError:
-                    continue
-
-        keys = list(keys)
-        self._try(remove)
-
-
-def _version(info: Mapping[str, Any]) -> str:
-    known = [info.get(name) for name in ("ETag", "etag", "LastModified", "mtime", "created")]
-    return ":".join(str(part) for part in (info.get("size"), *known) if part is not None)
+        for key in keys:
+            with suppress(FileNotFoundError):
+                self._files.rm_file(f"{self._root}/{key}")

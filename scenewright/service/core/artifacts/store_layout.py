@@ -78,15 +78,20 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def place_file(place: Path, data: bytes) -> None:
+def place_file(place: Path, data: bytes, *, flush: bool = False) -> None:
     """Write ``data`` so that the file is either the old one or the whole new one.
 
-    Not flushed: the store has it, and what a power cut spoils is found out and fetched again.
+    Without ``flush`` it need not outlive a power cut: the store has it, and what is spoilt is found
+    out and fetched again.
     """
     place.parent.mkdir(parents=True, exist_ok=True)
-    draft = place.with_name(f".{place.name}.{secrets.token_hex(8)}.tmp")
+    draft = place.with_name(f".{place.name[:100]}.{secrets.token_hex(8)}.tmp")
     try:
-        draft.write_bytes(data)
+        with open(draft, "xb") as file:
+            file.write(data)
+            if flush:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(draft, place)
     except BaseException:
         draft.unlink(missing_ok=True)

@@ -18,13 +18,11 @@ from typing import TypeVar
 
 from scenewright.graphs.errors import RunInterrupted
 from scenewright.runs.folder import EVENTS, IMAGES, MANIFEST
-from scenewright.service.core.artifacts.base import Artifacts, Owned, RunLost, Working
-from scenewright.service.core.artifacts.objects import Objects, StoreAway, objects_at
+from scenewright.service.core.artifacts.base import Artifacts, Owned, Push, RunLost
+from scenewright.service.core.artifacts.objects import Objects, StoreAway, fetch_image, objects_at
 from scenewright.service.core.artifacts.store_layout import (
     IMAGE,
     claims_among,
-    digest_of,
-    image_key,
     newest,
     place_file,
     whole_lines,
@@ -108,32 +106,55 @@ class StoredArtifacts:
     async def whole(self, run: str) -> Path:
         """Return the folder in the cache with all images of the run."""
         folder = await self.log(run)
-        await self._read(lambda: self._pictures(run, folder))
+
+        def fetch(key: str) -> None:
+            if match := IMAGE.fullmatch(key):
+                place = folder / IMAGES / f"{match[1]}.png"
+                if not place.is_file():
+                    fetch_image(self._objects, run, match[1], place)
+
+        def fetch_all() -> None:
+            list(self._carriers.map(fetch, self._objects.list(f"runs/{run}/images")))
+
+        await self._read(fetch_all)
         return folder
 
     @asynccontextmanager
-    async def working(self, run: str, owned: Owned) -> AsyncIterator[Working]:
+    async def working(self, run: str, owned: Owned) -> AsyncIterator[Push]:
         """Open a working copy, brought up to date with the store and stored back at the end."""
         copy = WorkingCopy(self._objects, run, self._runs / run, self._carriers)
+
+        async def check() -> None:
+            if not await owned():
+                raise RunLost(f"run {run} is driven by another server now: it goes on there")
+
+        async def push_all() -> None:
+            # Also what the event log does not tell yet.
+            await check()
+            if await self._uncut(copy.push):
+                await self._show(copy)
+
+        async def push() -> None:
+            if await self._uncut(lambda: copy.behind):
+                await push_all()
+
         await self._uncut(copy.take)
-        if not await owned():
-            raise _lost(run)
+        await check()
         await self._uncut(copy.settle)
-        own = _Own(self, copy, owned)
         self._active[run] = copy
         try:
-            await own.show()
-            yield own
+            await self._show(copy)
+            yield push
         except RunInterrupted:
             raise
         except BaseException:
             try:
-                await own.push(all_of_it=True)
+                await push_all()
             except (RunInterrupted, OSError) as error:
                 log.warning("the end of run %s cannot be brought back: %s", run, error)
             raise
         else:
-            await own.push(all_of_it=True)
+            await push_all()
         finally:
             del self._active[run]
 
@@ -168,14 +189,14 @@ class StoredArtifacts:
             task.cancelled() or task.exception()
             raise
 
-    async def _show(self, run: str, copy: WorkingCopy) -> None:
+    async def _show(self, copy: WorkingCopy) -> None:
         """Put what the store has of a run at work where readers of this process look."""
-        reading = self._reading(run)
+        reading = self._reading(copy.run)
 
         def place() -> None:
-            self._keep_log(run, copy.log)
+            self._keep_log(copy.run, copy.log)
             if copy.manifest is not None:
-                place_file(self._cache / run / MANIFEST, copy.manifest)
+                place_file(self._cache / copy.run / MANIFEST, copy.manifest)
 
         async with reading.alone():
             reading.version = None
@@ -220,57 +241,13 @@ class StoredArtifacts:
             place.unlink(missing_ok=True)
 
     def _picture(self, run: str, digest: str) -> Path:
+        """Return the place of an image, fetched if it is in none; it may not be there."""
         for base in (self._runs, self._cache):
             place = base / run / IMAGES / f"{digest}.png"
             if place.is_file():
                 return place
-        data = self._objects.get(image_key(run, digest))
-        if data is not None and digest_of(data) == digest:
-            place_file(place, data)
+        fetch_image(self._objects, run, digest, place)
         return place
-
-    def _pictures(self, run: str, folder: Path) -> None:
-        wanted = [
-            (key, match[1])
-            for key in self._objects.list(f"runs/{run}/images")
-            if (match := IMAGE.fullmatch(key))
-        ]
-
-        def have(pair: tuple[str, str]) -> None:
-            key, digest = pair
-            place = folder / IMAGES / f"{digest}.png"
-            if not place.is_file():
-                data = self._objects.get(key)
-                if data is not None and digest_of(data) == digest:
-                    place_file(place, data)
-
-        list(self._carriers.map(have, wanted))
-
-
-class _Own:
-    """A working copy at work."""
-
-    def __init__(self, artifacts: StoredArtifacts, copy: WorkingCopy, owned: Owned) -> None:
-        self._artifacts = artifacts
-        self._copy = copy
-        self._owned = owned
-
-    async def push(self, *, all_of_it: bool = False) -> None:
-        """As the port says; ``all_of_it``: what the event log does not tell yet, too."""
-        if not all_of_it and not await self._artifacts._uncut(lambda: self._copy.behind):
-            return
-        if not await self._owned():
-            raise _lost(self._copy.run)
-        if await self._artifacts._uncut(self._copy.push):
-            await self.show()
-
-    async def show(self) -> None:
-        """Have readers of this process see what the store has."""
-        await self._artifacts._show(self._copy.run, self._copy)
-
-
-def _lost(run: str) -> RunLost:
-    return RunLost(f"run {run} is driven by another server now: it goes on there")
 
 
 @asynccontextmanager

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from PIL import Image
 
 from scenewright.core.images import ImageError, ImageStore
 from scenewright.service.core.artifacts.objects import Objects, StoreAway
-from scenewright.service.core.errors import ServiceError, Unavailable, Unprocessable
+from scenewright.service.core.errors import Unavailable, Unprocessable
 from scenewright.service.core.storage import problem_of
 
 log = logging.getLogger(__name__)
@@ -29,23 +31,27 @@ class UploadStore:
 
     def keep(self, tenant: str, picture: Image.Image) -> str:
         """Keep ``picture`` as PNG, safe from a power cut when this returns; its content hash."""
-        try:
-            digest = ImageStore(self._of(tenant)).put(picture)
+        folder = self._folder / _name(tenant)
+        with _kept():
+            digest = ImageStore(folder).put(picture)
             if self._objects is not None:
-                self._objects.put(
-                    self._key(tenant, digest), self._file(tenant, digest).read_bytes()
-                )
+                data = (folder / f"{digest}.png").read_bytes()
+                self._objects.put(_key(tenant, digest), data)
             return digest
-        except (ImageError, StoreAway) as error:
-            raise _unkept(error) from error
 
     def find(self, tenant: str, digest: str) -> Path:
-        """Return the file of a picture.
+        """Return the file of a picture; it may be another server that has kept it.
 
         ``Unprocessable`` if the tenant has sent none of that hash.
         """
-        place = self._file(tenant, digest)
-        if not place.is_file() and not self._fetched(tenant, digest):
+        folder = self._folder / _name(tenant)
+        place = folder / f"{digest}.png"
+        there = place.is_file()
+        if not there and self._objects is not None:
+            with _kept():
+                data = self._objects.get(_key(tenant, digest))
+                there = data is not None and ImageStore(folder).put_bytes(data) == digest
+        if not there:
             raise Unprocessable(
                 f"you have sent no picture {digest}: send it to /v1/images/edits, whose reply "
                 "names it"
@@ -54,40 +60,28 @@ class UploadStore:
 
     def forget(self, tenant: str, digest: str) -> None:
         """Remove a picture, if it is there."""
-        try:
-            if self._objects is not None:
-                self._objects.delete([self._key(tenant, digest)])
-        except StoreAway as error:
-            raise _unkept(error) from error
-        self._file(tenant, digest).unlink(missing_ok=True)
-
-    def _fetched(self, tenant: str, digest: str) -> bool:
-        """Whether another server has kept the picture; it lies here then, too."""
-        if self._objects is None:
-            return False
-        try:
-            data = self._objects.get(self._key(tenant, digest))
-            return data is not None and ImageStore(self._of(tenant)).put_bytes(data) == digest
-        except (ImageError, StoreAway) as error:
-            raise _unkept(error) from error
-
-    def _file(self, tenant: str, digest: str) -> Path:
-        return self._of(tenant) / f"{digest}.png"
-
-    def _key(self, tenant: str, digest: str) -> str:
-        return f"{UPLOADS_FOLDER}/{_name(tenant)}/{digest}.png"
-
-    def _of(self, tenant: str) -> Path:
-        return self._folder / _name(tenant)
+        if self._objects is not None:
+            with _kept():
+                self._objects.delete([_key(tenant, digest)])
+        (self._folder / _name(tenant) / f"{digest}.png").unlink(missing_ok=True)
 
 
-def _unkept(error: Exception) -> ServiceError:
-    """Return the error of a picture that cannot be kept or had now."""
-    problem = problem_of(error)
-    if problem is not None:
-        return problem.error()
-    log.warning("pictures that people send cannot be kept or had: %s", error)
-    return Unavailable("pictures cannot be kept or had now: send it again in a moment")
+@contextmanager
+def _kept() -> Iterator[None]:
+    """Raise ``ServiceError`` for pictures that cannot be kept or had now."""
+    try:
+        yield
+    except (ImageError, StoreAway) as error:
+        if (problem := problem_of(error)) is not None:
+            raise problem.error() from error
+        log.warning("pictures that people send cannot be kept or had: %s", error)
+        raise Unavailable(
+            "pictures cannot be kept or had now: send it again in a moment"
+        ) from error
+
+
+def _key(tenant: str, digest: str) -> str:
+    return f"{UPLOADS_FOLDER}/{_name(tenant)}/{digest}.png"
 
 
 def _name(tenant: str) -> str:

@@ -14,7 +14,7 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,7 +30,7 @@ from scenewright.runs.folder import (
     RESULT,
     RunFolder,
 )
-from scenewright.service.core.artifacts.objects import Objects
+from scenewright.service.core.artifacts.objects import Objects, fetch_image
 from scenewright.service.core.artifacts.store_layout import (
     IMAGE,
     NOTE,
@@ -125,8 +125,9 @@ class WorkingCopy:
                     self._join(self.manifest)
                     self._held = self._carry(self._picture, filter(IMAGE.fullmatch, kept))
                     self._held |= self._carry(self._note, filter(NOTE.fullmatch, kept))
-                    parts = self._carry(self._answers, filter(PAID.fullmatch, kept))
-                    self._paid = take_answers(self.folder / ANSWERS, parts.values())
+                    parts = self._carry(self.objects.get, filter(PAID.fullmatch, kept))
+                    whole = (part for key, part in parts.items() if f"/{digest_of(part)}." in key)
+                    self._paid = take_answers(self.folder / ANSWERS, whole)
                 highest = max((claim.number for claim in claims), default=0)
                 self._claim = Claim(highest + 1, secrets.token_hex(8))
                 self.objects.put(self._claim.key(self.run), self.log)
@@ -145,9 +146,7 @@ class WorkingCopy:
     def push(self) -> bool:
         """Bring back what is new; whether the event log was."""
         log = self._log_here()
-        manifest = self.folder / MANIFEST
-        if self.manifest is None and manifest.is_file():
-            data = manifest.read_bytes()
+        if self.manifest is None and (data := _bytes_of(self.folder / MANIFEST)) is not None:
             self.objects.put(f"runs/{self.run}/{MANIFEST}", data)
             self.manifest = data
         folder = self.folder / IMAGES
@@ -163,8 +162,7 @@ class WorkingCopy:
         if new:
             self.objects.put(self._claim.key(self.run), log)
             self.log = log
-        key, path = f"runs/{self.run}/{RESULT}", self.folder / RESULT
-        result = path.read_bytes() if path.is_file() else None
+        key, result = f"runs/{self.run}/{RESULT}", _bytes_of(self.folder / RESULT)
         if result is not None and result != self._result:
             self.objects.put(key, result)
         elif result is None and self._result is not None:
@@ -183,7 +181,7 @@ class WorkingCopy:
         The store's, unless the folder's goes on from it. ``stored`` is the store's manifest.
         """
         manifest = self.folder / MANIFEST
-        here = manifest.read_bytes() if manifest.is_file() else None
+        here = _bytes_of(manifest)
         same = here is None or _nonce(here) == _nonce(stored)
         log = self._log_here()
         if not same or not (log.startswith(self.log) or self.log.startswith(log)):
@@ -198,20 +196,14 @@ class WorkingCopy:
             (self.folder / RESULT).unlink(missing_ok=True)
 
     def _log_here(self) -> bytes:
-        with suppress(FileNotFoundError):
-            return whole_lines((self.folder / EVENTS).read_bytes())
-        return b""
+        return whole_lines(_bytes_of(self.folder / EVENTS) or b"")
 
     def _picture(self, key: str) -> tuple[int, int] | None:
         """Have a picture in the folder; none if what the store has is not what its name tells."""
         digest = key.rpartition("/")[2].removesuffix(".png")
         place = self.folder / IMAGES / f"{digest}.png"
-        if not same_digest(place, digest):
-            data = self.objects.get(key)
-            if data is None or digest_of(data) != digest:
-                return None
-            place_file(place, data)
-        return _state(place)
+        there = same_digest(place, digest) or fetch_image(self.objects, self.run, digest, place)
+        return _state(place) if there else None
 
     def _note(self, key: str) -> tuple[int, int] | None:
         """Have a note in the folder; one that is there may be newer, and is brought back."""
@@ -221,11 +213,6 @@ class WorkingCopy:
             return None
         place_file(place, data)
         return _state(place)
-
-    def _answers(self, key: str) -> bytes | None:
-        data = self.objects.get(key)
-        whole = data is not None and f"/{digest_of(data)}." in key
-        return data if whole else None
 
     def _carry(self, fetch: Callable[[str], T | None], keys: Iterable[str]) -> dict[str, T]:
         keys = list(keys)
@@ -246,6 +233,14 @@ class WorkingCopy:
 
         brought = self._pool.map(bring, new)
         self._held |= {key: states[key] for key, done in zip(new, brought, strict=True) if done}
+
+
+def _bytes_of(place: Path) -> bytes | None:
+    """Return the bytes of a file; None if it is not there."""
+    try:
+        return place.read_bytes()
+    except FileNotFoundError:
+        return None
 
 
 def _state(place: Path) -> tuple[int, int]:

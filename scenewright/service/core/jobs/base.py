@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -18,9 +19,12 @@ Note = Callable[[BaseException], bool]
 """Notes what an error says of the storage; whether the log has it by that."""
 
 
-def no_note(error: BaseException) -> bool:
-    """Note nothing."""
-    return False
+async def set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait until ``event`` is set, or for so many seconds; whether it is set."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()
 
 
 class JobError(ScenewrightError, OSError):
@@ -125,8 +129,4 @@ class RowJobs:
                 if not worker.note(error):
                     log.exception("the database cannot be used; the worker tries again")
                 wait = _RETRY_SECONDS
-            try:
-                async with asyncio.timeout(wait):
-                    await self._woken.wait()
-            except TimeoutError:
-                continue
+            await set_within(self._woken, wait)

@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from scenewright.providers.connection_worker import driver_url
 from scenewright.service.core.database import READING, SCHEMA
-from scenewright.service.core.jobs.base import JobError, Note, Taker, no_note
+from scenewright.service.core.jobs.base import JobError, Note, Taker, set_within
 from scenewright.service.core.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class ProcrastinateJobs:
     """Brings runs as jobs of Procrastinate; see :func:`procrastinate_jobs`."""
 
     def __init__(
-        self, app: procrastinate.App, engine: AsyncEngine, lease: float, note: Note = no_note
+        self, app: procrastinate.App, engine: AsyncEngine, lease: float, note: Note
     ) -> None:
         """Bring runs as jobs of ``app``, which is open.
 
@@ -109,11 +109,7 @@ class ProcrastinateJobs:
                     log.exception("the job queue cannot be used; the worker tries again")
             finally:
                 self._bringing = None
-            try:
-                async with asyncio.timeout(_RETRY_SECONDS):
-                    await self._stopped.wait()
-            except TimeoutError:
-                continue
+            await set_within(self._stopped, _RETRY_SECONDS)
 
     async def look(self, freed: Sequence[str]) -> None:
         """See ``Jobs``."""
@@ -126,7 +122,8 @@ class ProcrastinateJobs:
             for job in await manager.get_stalled_jobs(
                 task_name=TASK, seconds_since_heartbeat=self._lease
             ):
-                status = await self._status(job)
+                async with self._rows.connect() as connection:
+                    status = await connection.scalar(_STATUS, {"run": job.lock})
                 if status == "queued":
                     await self._again(job)
                 elif status != "running":
@@ -190,16 +187,10 @@ class ProcrastinateJobs:
         found = await self._app.job_manager.list_jobs_async(id=job.id, status=status.value)
         return bool(list(found))
 
-    async def _status(self, job: Job) -> str | None:
-        """Status of a job's run; none if the run is gone."""
-        async with self._rows.connect() as connection:
-            found = await connection.scalar(_STATUS, {"run": job.lock})
-        return None if found is None else str(found)
-
 
 @asynccontextmanager
 async def procrastinate_jobs(
-    settings: ServiceSettings, engine: AsyncEngine, note: Note = no_note
+    settings: ServiceSettings, engine: AsyncEngine, note: Note
 ) -> AsyncIterator[ProcrastinateJobs]:
     """Return the jobs in the database of ``settings``, whose tables are there.
 

@@ -1,28 +1,174 @@
-"""One thing that the core, the driver and the middleware tell what happens.
+"""One thing that the core, the driver and the middleware tell what happens: it counts and traces.
 
-It counts, and traces where that is wanted.
-
-The outermost middleware: every request gets an id, a log line, a count and maybe a span.
+Labels of metrics are names of profiles, judges, routes and states: never ids, tenants, prompts or
+anything that a request makes up. The outermost middleware gives every request an id, a log line, a
+count and maybe a span.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, get_args
 
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scenewright.graphs.events import Event, Judged
+from scenewright.core.version import VERSION
+from scenewright.graphs.events import Answered, Event, Generated, Judged
+from scenewright.graphs.record import totals_of
 from scenewright.service.core.observing import logs
-from scenewright.service.core.observing.metrics import Metrics
 from scenewright.service.core.observing.tracing import Request, Spans, Tracing, opened
 from scenewright.service.core.schemas import Status
 from scenewright.service.core.settings import ServiceSettings
 from scenewright.service.core.store import Run
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_LONG = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
+GAUGES = {
+    "queue_length": "Runs that wait.",
+    "queue_limit": "Runs that may wait.",
+    "active_runs": "Runs that this process drives.",
+    "active_limit": "Runs that it may drive at once.",
+    "worker_draining": "Whether the service is about to end.",
+    "event_listeners": "Who follows events of runs.",
+}
+
+log = logging.getLogger("scenewright.service.http")
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
+_GONE = 499
+"""The status of a request whose client has gone before the reply began."""
+
+
+class Metrics:
+    """The metrics of one service. One event loop uses them."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        """A registry of its own: several services can live in one process."""
+        ProcessCollector(registry=self.registry)
+
+        def seconds(
+            name: str, about: str, *labels: str, buckets: tuple[float, ...] = _LONG
+        ) -> Histogram:
+            full = f"scenewright_{name}_seconds"
+            return Histogram(full, about, labels, registry=self.registry, buckets=buckets)
+
+        def counter(name: str, about: str, *labels: str) -> Counter:
+            return Counter(f"scenewright_{name}", about, labels, registry=self.registry)
+
+        self._run_seconds = seconds(
+            "run", "Wall time from when a run was taken up to when it stood still.",
+            "profile", "status",
+        )  # fmt: skip
+        self._round_seconds = seconds("round", "Wall time of a round: drawn and judged.", "profile")
+        self._drawing_seconds = seconds("drawing", "Wall time of one drawing.", "profile")
+        self._judge_seconds = seconds(
+            "judge", "Wall time of one judge's answers to one image.", "profile", "judge"
+        )
+        self._images = counter(
+            "images", "Images: drawn, or found in the store instead.",
+            "profile", "purpose", "source",
+        )  # fmt: skip
+        self._judge_calls = counter(
+            "judge_calls",
+            "Calls of judges: asked, or all answers found in the store instead.",
+            "profile", "judge", "role", "source",
+        )  # fmt: skip
+        self._tokens = counter(
+            "tokens", "Tokens of judges, composers and directors.", "profile", "direction"
+        )
+        self._usd = counter("usd", "Cost in US dollars.", "profile")
+        self._requests = counter(
+            "http_requests", "HTTP requests by route template.", "method", "route", "status"
+        )
+        self._request_seconds = seconds(
+            "http_request",
+            "Time until the reply begins; a stream of events goes on after that.",
+            "method",
+            "route",
+            buckets=_QUICK,
+        )
+
+    def text(self, runs: Mapping[str, int], gauges: Mapping[str, float], dropped: int) -> bytes:
+        """Return all metrics as :data:`CONTENT_TYPE`.
+
+        ``runs`` are those in the database by status, of all tenants; ``gauges`` how much there is
+        now of each of :data:`GAUGES`; ``dropped`` as the broadcaster counts.
+        """
+        now = _Now(runs, gauges, dropped)
+        self.registry.register(now)
+        try:
+            return generate_latest(self.registry)
+        finally:
+            self.registry.unregister(now)
+
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count an HTTP request whose reply began after ``seconds``."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._request_seconds.labels(method, route).observe(seconds)
+
+    def event(self, profile: str, event: Event) -> None:
+        """Count what a stored event of a run tells of."""
+        if isinstance(event, Generated):
+            source = "store" if event.cached else "proposals" if event.pasted else "drawn"
+            self._images.labels(profile, event.purpose, source).inc()
+            if event.drawn:
+                self._drawing_seconds.labels(profile).observe(event.seconds)
+        elif isinstance(event, Answered):
+            source = "store" if event.cached else "asked"
+            self._judge_calls.labels(profile, event.judge_id, event.role, source).inc()
+            if not event.cached:
+                self._judge_seconds.labels(profile, event.judge_id).observe(event.seconds)
+        spent = totals_of([event])
+        for direction in ("in", "out"):
+            if spent[f"tokens_{direction}"]:
+                self._tokens.labels(profile, direction).inc(spent[f"tokens_{direction}"])
+        if spent["usd"]:
+            self._usd.labels(profile).inc(spent["usd"])
+
+    def round(self, profile: str, seconds: float) -> None:
+        """Note how long a round took."""
+        self._round_seconds.labels(profile).observe(max(0.0, seconds))
+
+    def run(self, profile: str, status: Status, seconds: float) -> None:
+        """Note how long a run was driven here until it stood still."""
+        self._run_seconds.labels(profile, status).observe(seconds)
+
+
+class _Now(Collector):
+    """State at the moment of a scrape; arguments as of :meth:`Metrics.text`."""
+
+    def __init__(self, runs: Mapping[str, int], gauges: Mapping[str, float], dropped: int) -> None:
+        self._runs = runs
+        self._gauges = {"queue_length": runs.get("queued", 0), **gauges}
+        self._dropped = dropped
+
+    def collect(self) -> Iterable[Metric]:
+        runs = GaugeMetricFamily(
+            "scenewright_runs", "Runs in the database by status.", labels=("status",)
+        )
+        for status in get_args(Status):
+            runs.add_metric((status,), self._runs.get(status, 0))
+        yield runs
+        info = GaugeMetricFamily("scenewright_info", "The version, always 1.", labels=("version",))
+        info.add_metric((VERSION,), 1)
+        yield info
+        for name, about in GAUGES.items():
+            yield GaugeMetricFamily(f"scenewright_{name}", about, value=self._gauges[name])
+        yield CounterMetricFamily(
+            "scenewright_events_dropped",
+            "Events without a number that a slow listener was not told of.",
+            value=self._dropped,
+        )
 
 
 class Observability:
@@ -106,14 +252,6 @@ class RunObserver:
             self._spans.event(event)
 
 
-log = logging.getLogger("scenewright.service.http")
-
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
-_GONE = 499
-"""The status of a request whose client has gone before the reply began."""
-
-
 class ObservabilityMiddleware:
     """Notes what every HTTP request was and how it went: never its path, query, headers or body."""
 
@@ -157,7 +295,17 @@ class ObservabilityMiddleware:
                     request.seconds = time.perf_counter() - started
                     if gone:
                         request.status = _GONE
-                _log_request(request, state, time.perf_counter() - started)
+                about = {
+                    "method": request.method,
+                    "route": request.route,
+                    "status": request.status,
+                    "ms": round((time.perf_counter() - started) * 1000, 1),
+                    "tenant": getattr(state.get("identity"), "tenant", None),
+                }
+                level = logging.DEBUG if request.route in _PROBES else logging.INFO
+                log.log(
+                    level, "%s %s %d", request.method, request.route, request.status, extra=about
+                )
 
 
 def route_of(scope: Mapping[str, Any], root: str = "") -> str:
@@ -169,22 +317,3 @@ def route_of(scope: Mapping[str, Any], root: str = "") -> str:
     found = getattr(scope.get("route"), "path", None)
     mounted = str(scope.get("root_path", "")).removeprefix(root)
     return str(found or mounted or "none")
-
-
-def _log_request(request: Request, state: Mapping[str, Any], seconds: float) -> None:
-    identity = state.get("identity")
-    level = logging.DEBUG if request.route in _PROBES else logging.INFO
-    log.log(
-        level,
-        "%s %s %d",
-        request.method,
-        request.route,
-        request.status,
-        extra={
-            "method": request.method,
-            "route": request.route,
-            "status": request.status,
-            "ms": round(seconds * 1000, 1),
-            "tenant": getattr(identity, "tenant", None),
-        },
-    )

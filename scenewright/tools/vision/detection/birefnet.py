@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -33,8 +32,8 @@ _MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 class BiRefNet(LocalModel):
     """Saliency model for BiRefNet and relatives, loaded by ``AutoModelForImageSegmentation``.
 
-    Implements :class:`~scenewright.tools.vision.detection.saliency.SaliencyModel`. Takes a model of
-    RGB pixels that returns a list of logits, the last one of full size (RMBG 2.0 is one, too).
+    Takes a model of RGB pixels that returns a list of logits, the last one of full size (RMBG 2.0
+    is one, too).
 
     **Security.** transformers has no class of its own for BiRefNet (as of 5.23): the repository
     brings Python code, which would run with all your rights. So it is loaded only with
@@ -76,7 +75,6 @@ class BiRefNet(LocalModel):
                 "your rights: read it, and allow it with trust_remote_code = true; or take "
                 f"{CENTRE_AND_SIZE!r}, which needs no model"
             )
-        self._model: Any = None
 
     @property
     def id(self) -> str:
@@ -92,11 +90,15 @@ class BiRefNet(LocalModel):
             code.update(file.read_bytes())
         return json_digest(
             *(type(self).__name__, digest_folder(self.folder), code.hexdigest()),
-            *(transformers.__version__, torch.__version__, self._device, self._side, _READING),
+            *(*self.versions, self._side, _READING),
         )
 
     async def saliency(self, image: Image.Image) -> SaliencyMap:
-        """As the port says. Cancelling stops the work before the model's next turn."""
+        """Return how much each pixel belongs to the foreground, a map of the size of ``image``.
+
+        Raises ``ImageError`` for an image that cannot be read, and ``DetectionError`` for a model
+        that cannot be loaded or fails. Cancelling stops the work before the model's next turn.
+        """
         return await self.run(lambda stop: self._saliency(image, stop))
 
     def open_model(self, device: torch.device) -> None:
@@ -108,10 +110,6 @@ class BiRefNet(LocalModel):
             dtype=torch.float32,
         )
         self._model = made.to(device).eval()
-
-    def free_model(self) -> None:
-        """Let go of the model."""
-        self._model = None
 
     def _saliency(self, image: Image.Image, stop: Stop) -> SaliencyMap:
         self.make_ready(stop)

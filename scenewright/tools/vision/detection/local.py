@@ -20,7 +20,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import torch
-import transformers
 from PIL import Image
 from torch.nn import functional
 from transformers import (
@@ -107,8 +106,6 @@ class LocalDetector(LocalModel):
         self.background: frozenset[str] = frozenset()
         """Normalized labels of the model that stand for no thing."""
         self._max_side = max_side
-        self._processor: Any = None
-        self._model: Any = None
 
     @property
     def id(self) -> str:
@@ -120,7 +117,7 @@ class LocalDetector(LocalModel):
         """SHA-256 (hex) of weights, library versions and the settings that matter."""
         return json_digest(
             *(type(self).__name__, digest_folder(self.folder)),
-            *(transformers.__version__, torch.__version__, self._device),
+            *self.versions,
             *(self._max_side, self.threshold, self.settings, _READING),
         )
 
@@ -161,10 +158,6 @@ class LocalDetector(LocalModel):
         """Load processor and model."""
         self._processor = image_processor_of(self.folder)
         self._model = model_of(self.auto_class, self.folder, device)
-
-    def free_model(self) -> None:
-        """Let go of them."""
-        self._processor = self._model = None
 
     @property
     def names(self) -> dict[int, str]:
@@ -287,6 +280,7 @@ class PanopticDetector(LocalDetector):
     """
 
     auto_class = AutoModelForUniversalSegmentation
+    _reader: Any = None
 
     def __init__(
         self,
@@ -308,7 +302,6 @@ class PanopticDetector(LocalDetector):
         self._task: Task = task
         self._stuff = None if stuff is None else tuple(sorted(stuff))
         self.settings = {"task": task, "stuff": self._stuff}
-        self._reader: Any = None
         self._task_tokens: torch.Tensor | None = None
         self._stuff_ids: frozenset[int] = frozenset()
 
@@ -348,7 +341,7 @@ class PanopticDetector(LocalDetector):
     def free_model(self) -> None:
         """Let go of them."""
         super().free_model()
-        self._reader = self._task_tokens = None
+        self._reader = None
 
     def find(self, image: Image.Image, labels: tuple[str, ...]) -> list[Detection]:
         """Return the segments."""

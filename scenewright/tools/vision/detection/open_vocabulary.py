@@ -66,17 +66,11 @@ class OpenVocabularyDetector(LocalDetector):
         self.settings = {"overlap": overlap, "text": _OWL_TEXT}
         self._kind = kind
         self._overlap = overlap
-        self._tokenizer: Any = None
 
     def open_model(self, device: torch.device) -> None:
         """Load processor, model and tokenizer."""
         super().open_model(device)
         self._tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
-
-    def free_model(self) -> None:
-        """Let go of them."""
-        super().free_model()
-        self._tokenizer = None
 
     def find(self, image: Image.Image, labels: tuple[str, ...]) -> list[Detection]:
         """Return the detections of ``labels``, without those that overlap."""

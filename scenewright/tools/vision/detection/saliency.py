@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from scenewright.core.ports.vision import Detection, DetectionError
 
@@ -33,33 +31,6 @@ THRESHOLD = 0.5
 """From this mean salience on, an object is in front."""
 FULL_SIZE = 0.1
 """Share of a picture from which on size counts in full."""
-
-
-@runtime_checkable
-class SaliencyModel(Protocol):
-    """Estimator of how much each pixel belongs to the foreground."""
-
-    @property
-    def id(self) -> str:
-        """``transformers:ZhengPeng7/BiRefNet``: in every result."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes whenever a picture could get another map."""
-        ...
-
-    async def saliency(self, image: Image.Image) -> SaliencyMap:
-        """Return the map of ``image``, of its size.
-
-        Raises ``ImageError`` for an image that cannot be read, and ``DetectionError`` for a model
-        that cannot be loaded or fails.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Free the model."""
-        ...
 
 
 def centre_and_size(thing: Detection, size: tuple[int, int]) -> float:

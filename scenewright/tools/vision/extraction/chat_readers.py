@@ -8,23 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import HumanMessage
 from PIL import Image
 
-from scenewright.agents.chat.language_replies import (
-    ReplyError,
-    as_data,
-    ask_for,
-    digest_of,
-    name_of,
-    tool_of,
-)
-from scenewright.agents.judges.pictures import ImagePreparation, prepare
+from scenewright.agents.chat.language_replies import ReplyError, as_data
 from scenewright.core.error_text import error_text
 from scenewright.core.ports.vision import (
     Candidate,
@@ -39,6 +29,7 @@ from scenewright.prompts import load_prompt
 from scenewright.tools.vision.concurrency import map_bounded
 from scenewright.tools.vision.extraction.one_stage import PictureParser
 from scenewright.tools.vision.extraction.views import detail_crop, marked_pair, spotlight
+from scenewright.tools.vision.picture_chat import PictureChat
 
 PROMPT = "extract_attributes"
 VERIFY_PROMPT = "verify_relation"
@@ -49,22 +40,16 @@ UNKNOWN = frozenset(
 
 
 @dataclass(frozen=True)
-class ChatAttributes:
+class ChatAttributes(PictureChat):
     """Implements :class:`~scenewright.core.ports.vision.AttributeReader`.
 
     The model sees the detail crop, then the semantic spotlight, reasons, and calls a tool.
     """
 
-    chat: BaseChatModel
-    """The language model; it must take images."""
-    preparation: ImagePreparation = field(default_factory=ImagePreparation)
-    """Preparation of each view before it is sent."""
-
     @cached_property
     def fingerprint(self) -> str:
         """Model and its settings, prompt and the preparation of images."""
-        digest = digest_of(self.chat, load_prompt(PROMPT).hash, repr(self.preparation))
-        return f"chat attributes@1 {name_of(self.chat)}#{digest}"
+        return f"chat attributes@1 {self.digest(load_prompt(PROMPT).hash)}"
 
     async def read(
         self, image: Image.Image, thing: Thing, keys: Sequence[str], things: Sequence[Thing] = ()
@@ -77,16 +62,13 @@ class ChatAttributes:
         if not keys:
             return ()
         prompt = load_prompt(PROMPT)
-        crop, spot = await asyncio.gather(
+        views = await asyncio.gather(
             asyncio.to_thread(detail_crop, image, thing.detection),
             asyncio.to_thread(spotlight, image, thing.detection),
         )
         text = prompt.render(key_set=as_data(list(keys)), label=as_data(thing.detection.name))
-        shown = [(await prepare(view, self.preparation)).block for view in (crop, spot)]
-        asked = HumanMessage(content=[*shown, {"type": "text", "text": text}])
-        tool = tool_of(prompt)
         try:
-            return (await ask_for(self.chat, [asked], tool, partial(read_values, keys=keys))).value
+            return await self.ask(prompt, text, views, partial(read_values, keys=keys))
         except ReplyError as error:
             raise ExtractionError(str(error)) from error
 
@@ -163,56 +145,43 @@ class ChatRelations:
 
 
 @dataclass(frozen=True)
-class ChatVerifier:
+class ChatVerifier(PictureChat):
     """Implements :class:`~scenewright.core.ports.vision.RelationVerifier`.
 
     The model sees the picture with the subject in a red and the object in a blue box, one
     candidate a call.
     """
 
-    chat: BaseChatModel
-    """The language model; it must take images."""
-    preparation: ImagePreparation = field(default_factory=ImagePreparation)
-    """Preparation of the picture before it is sent."""
     concurrent: int = 8
     """Most calls under way at once."""
 
     @cached_property
     def fingerprint(self) -> str:
         """Model and its settings, prompt and the preparation of images."""
-        digest = digest_of(self.chat, load_prompt(VERIFY_PROMPT).hash, repr(self.preparation))
-        return f"chat verifier@1 {name_of(self.chat)}#{digest}"
+        return f"chat verifier@1 {self.digest(load_prompt(VERIFY_PROMPT).hash)}"
 
     async def verify(
         self, image: Image.Image, things: Mapping[str, Thing], candidates: Sequence[Candidate]
     ) -> tuple[Verification, ...]:
         """One verification a candidate, in order; a call that fails is one without an answer."""
+        prompt = load_prompt(VERIFY_PROMPT)
 
         async def verify_one(candidate: Candidate) -> Verification:
+            relation = candidate.relation
             try:
-                return Verification(await self._ask(image, things, candidate))
+                ends = [things[one].detection for one in (relation.source, relation.target)]
+                view = await asyncio.to_thread(marked_pair, image, *ends)
+                text = prompt.render(
+                    subject=as_data(ends[0].name),
+                    predicate=as_data(relation.predicate),
+                    object=as_data(ends[1].name),
+                )
+                return Verification(await self.ask(prompt, text, [view], read_answer))
             except Exception as error:
                 # A call that fails costs its candidate, not the others.
                 return Verification(None, reason=error_text(error), failed=True)
 
         return tuple(await map_bounded(verify_one, candidates, self.concurrent))
-
-    async def _ask(
-        self, image: Image.Image, things: Mapping[str, Thing], candidate: Candidate
-    ) -> bool:
-        relation = candidate.relation
-        source, target = things[relation.source].detection, things[relation.target].detection
-        prompt = load_prompt(VERIFY_PROMPT)
-        view = await asyncio.to_thread(marked_pair, image, source, target)
-        text = prompt.render(
-            subject=as_data(source.name),
-            predicate=as_data(relation.predicate),
-            object=as_data(target.name),
-        )
-        picture = await prepare(view, self.preparation)
-        asked = HumanMessage(content=[picture.block, {"type": "text", "text": text}])
-        tool = tool_of(prompt)
-        return (await ask_for(self.chat, [asked], tool, read_answer)).value
 
 
 def read_answer(data: Mapping[str, Any]) -> bool:

@@ -47,21 +47,16 @@ class JudgedPictureParser:
         if self.most < 1:
             raise SceneError(f"most is {self.most}: it must be 1 or more")
 
-    @property
-    def id(self) -> str:
-        """``judges``."""
-        return "judges"
-
     async def parse(self, image: Image.Image) -> SceneGraph:
-        """Return the graph that the judges confirm in ``image``; it may be empty.
-
-        A question that no judge answers counts as not confirmed: :meth:`read` lists those. Raises
-        ``SceneError`` if no judge answers which kinds there are.
-        """
+        """Return the graph of :meth:`read`, in which an unanswered question is not confirmed."""
         return (await self.read(image)).scene
 
     async def read(self, image: Image.Image) -> Extraction:
-        """Return the same with what no judge answers as unread; raises as :meth:`parse`."""
+        """Return the graph that the judges confirm in ``image``, which may be empty.
+
+        What no judge answers is unread. Raises ``SceneError`` if no judge answers which kinds there
+        are.
+        """
         unread: list[Unread] = []
         objects = await self._objects(image, unread)
         for key in self.world.attributes:

@@ -7,24 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import HumanMessage
 from PIL import Image
 
-from scenewright.agents.chat.language_replies import (
-    ReplyError,
-    as_data,
-    ask_for,
-    digest_of,
-    name_of,
-    tool_of,
-)
+from scenewright.agents.chat.language_replies import ReplyError, as_data
 from scenewright.agents.judges.models import ModelCaps
-from scenewright.agents.judges.pictures import ImagePreparation, prepare
 from scenewright.agents.parsers.language import read_graph, read_relations
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.error_text import error_text
@@ -44,6 +34,7 @@ from scenewright.tools.vision.extraction.panel_questions import (
     ExtractionPanel,
 )
 from scenewright.tools.vision.extraction.world import World
+from scenewright.tools.vision.picture_chat import PictureChat
 
 IMAGE_PROMPT = "parse_image"
 BOXES_PROMPT = "parse_image_boxes"
@@ -62,25 +53,14 @@ def sampling_of(caps: ModelCaps) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class PictureParser:
+class PictureParser(PictureChat):
     """Reads images with a multimodal language model that calls a tool with the graph."""
-
-    chat: BaseChatModel
-    """The language model; it must take images."""
-    preparation: ImagePreparation = field(default_factory=ImagePreparation)
-    """Preparation of an image before it is sent."""
-
-    @property
-    def id(self) -> str:
-        """``llm``."""
-        return "llm"
 
     @cached_property
     def fingerprint(self) -> str:
         """Model and its settings, prompts and the preparation of images."""
         prompts = [load_prompt(name).hash for name in (IMAGE_PROMPT, BOXES_PROMPT)]
-        digest = digest_of(self.chat, *prompts, repr(self.preparation))
-        return f"llm image@1 {name_of(self.chat)}#{digest}"
+        return f"llm image@1 {self.digest(*prompts)}"
 
     async def parse(self, image: Image.Image, detections: Sequence[Detection] = ()) -> SceneGraph:
         """Return the scene graph of ``image``; of ``detections``, if given, the relations alone.
@@ -107,9 +87,7 @@ class PictureParser:
             prompt = load_prompt(IMAGE_PROMPT)
             text = prompt.render(size=size)
             read = read_graph
-        picture = await prepare(image, self.preparation)
-        asked = HumanMessage(content=[picture.block, {"type": "text", "text": text}])
-        return (await ask_for(self.chat, [asked], tool_of(prompt), read)).value
+        return await self.ask(prompt, text, [image], read)
 
 
 def _box(found: Detection, size: tuple[int, int]) -> list[int]:

@@ -129,12 +129,8 @@ def directions(a: PlacedObject, b: PlacedObject) -> tuple[str, ...]:
 
     In an order that hangs on the ids alone.
     """
-    dx, dy = b.center[0] - a.center[0], b.center[1] - a.center[1]
-    flat = ("left of", "right of") if dx > 0 else ("right of", "left of")
-    steep = ("above", "below") if dy > 0 else ("below", "above")
-    other = flat[1] if abs(dx) >= abs(dy) else steep[1]
-    options = [flat[0], steep[0], other]
-    return _turned(options, a, b)
+    flat, steep, level = _axes(a, b)
+    return _turned((flat[0], steep[0], flat[1] if level else steep[1]), a, b)
 
 
 def clear_directions(a: PlacedObject, b: PlacedObject) -> tuple[str, ...]:
@@ -143,11 +139,20 @@ def clear_directions(a: PlacedObject, b: PlacedObject) -> tuple[str, ...]:
     Of a pair that stands diagonally the other one would be a second right option. In an order that
     hangs on the ids alone.
     """
+    flat, steep, level = _axes(a, b)
+    clear, vague = (flat, steep) if level else (steep, flat)
+    return _turned((*clear, vague[1]), a, b)
+
+
+def _axes(a: PlacedObject, b: PlacedObject) -> tuple[tuple[str, str], tuple[str, str], bool]:
+    """Return the direction from ``a`` to ``b`` and its opposite, across and down.
+
+    Also returns whether they lie rather across.
+    """
     dx, dy = b.center[0] - a.center[0], b.center[1] - a.center[1]
     flat = ("left of", "right of") if dx > 0 else ("right of", "left of")
     steep = ("above", "below") if dy > 0 else ("below", "above")
-    clear, vague = (flat, steep) if abs(dx) >= abs(dy) else (steep, flat)
-    return _turned((*clear, vague[1]), a, b)
+    return flat, steep, abs(dx) >= abs(dy)
 
 
 def contact_options(

@@ -86,8 +86,6 @@ class TwoStageExtractor:
     """Changes with :attr:`keys`: a function has no fingerprint."""
     labels: tuple[str, ...] = ()
     """Classes that are looked for; none: all that the detector knows."""
-    least_score: float = 0.0
-    """Detections below this are dropped."""
     most: int = 100
     """Most detections that are kept, by score."""
     merging: MergeRule | None = field(default_factory=MergeRule)
@@ -110,8 +108,6 @@ class TwoStageExtractor:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        if not 0.0 <= self.least_score <= 1.0:
-            raise ExtractionError(f"least_score is {self.least_score}: it must be in [0, 1]")
         if not 1 <= self.most <= MAX_OBJECTS or self.concurrent < 1:
             raise ExtractionError(
                 f"most {self.most}, concurrent {self.concurrent}: use 1 to {MAX_OBJECTS}, and 1 or "
@@ -126,7 +122,7 @@ class TwoStageExtractor:
             None if self.merging is None else asdict(self.merging),
             asdict(self.thresholds),
             sorted(self.exclusive),
-            *(self.keys_id, list(self.labels), self.least_score, self.most, self.scored),
+            *(self.keys_id, list(self.labels), 0.0, self.most, self.scored),
             self.attributes_first,
         ]
         models = [None if part is None else part.fingerprint for part in parts]
@@ -238,10 +234,7 @@ class TwoStageExtractor:
             except SceneError as error:
                 unread.append(Unread("objects", f"a detection has no usable label: {error}"))
                 continue
-            if one.score < self.least_score:
-                reason = f"score {one.score:.2f} < {self.least_score:g}"
-                dropped.append(Dropped(what, "detection", reason))
-            elif len(kept) >= self.most:
+            if len(kept) >= self.most:
                 dropped.append(Dropped(what, "detection", f"{self.most} things are kept"))
             else:
                 kept.append(one if one.name == name else replace(one, name=name))

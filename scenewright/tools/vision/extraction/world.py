@@ -21,7 +21,7 @@ any class); one without entries can hold between all.
 from __future__ import annotations
 
 import tomllib
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -92,19 +92,11 @@ class World(BaseModel):
             raise ValueError(f"the attributes {short} have fewer than two values: nothing to tell")
         return self
 
-    @cached_property
-    def _rules(self) -> dict[str, list[Possible]]:
-        found: dict[str, list[Possible]] = {}
-        for rule in self.possible:
-            found.setdefault(rule.predicate, []).append(rule)
-        return found
-
     def can_hold(self, subject: str, predicate: str, target: str) -> bool:
         """Return whether ``predicate`` can be between two classes."""
-        if predicate not in self.predicates:
-            return False
-        rules = self._rules.get(predicate)
-        return rules is None or any(rule.allows(subject, target) for rule in rules)
+        rules = [rule for rule in self.possible if rule.predicate == predicate]
+        allowed = not rules or any(rule.allows(subject, target) for rule in rules)
+        return predicate in self.predicates and allowed
 
 
 @lru_cache(maxsize=1)

@@ -12,11 +12,10 @@ import os
 import time
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
-import transformers
 from PIL import Image
 from transformers import AutoModel, AutoTokenizer
 
@@ -25,7 +24,7 @@ from scenewright.core.ports.vision import PROMPTS, Detection, ObjectRealism, Rea
 from scenewright.tools.digests import json_digest
 from scenewright.tools.vision.detection.labels import plain
 from scenewright.tools.vision.local_model import image_processor_of, model_of
-from scenewright.tools.vision.realism.encoders import Array, LocalEncoder
+from scenewright.tools.vision.realism.encoders import LocalEncoder
 from scenewright.tools.vision.realism.object_views import MARGIN, crops_of
 
 Bounds = tuple[float, float]
@@ -35,38 +34,13 @@ BLIP_BOUNDS: Bounds = (0.1, 0.5)
 """The same for BLIP, trained harder on captions; ours."""
 
 
-class Encoder(Protocol):
-    """A model that puts pictures and texts into one space."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes with weights, libraries and settings."""
-        ...
-
-    async def likeness(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Array:
-        """Return the cosine of each picture with each text, (pictures, texts), from -1 to 1.
-
-        Raises ``RealismError`` if the model cannot be loaded or fails.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Free the model."""
-        ...
-
-
 class AlignmentScorer:
     """Implements :class:`~scenewright.core.ports.vision.RealismScorer` by an encoder."""
 
     kind = "alignment"
     """Beginning of its id."""
 
-    def __init__(self, encoder: Encoder, bounds: Bounds) -> None:
+    def __init__(self, encoder: LocalEncoder, bounds: Bounds) -> None:
         """Score by cosines: ``bounds`` are those that become 1 and 5, the limits of the scale.
 
         Raises ``RealismError`` for bounds in the wrong order.
@@ -91,6 +65,7 @@ class AlignmentScorer:
     async def score(self, image: Image.Image, objects: Sequence[Detection]) -> list[ObjectRealism]:
         """As the port says; all objects of one category are one question to the model."""
         crops, found = await asyncio.to_thread(crops_of, image, objects)
+        low, high = self._bounds
         groups: dict[str, list[int]] = {}
         for at in crops:
             groups.setdefault(plain(objects[at].name), []).append(at)
@@ -100,16 +75,14 @@ class AlignmentScorer:
             cosines = await self._encoder.likeness([crops[at] for at in members], texts)
             seconds = (time.perf_counter() - started) / len(members)
             for at, row in zip(members, cosines, strict=True):
-                found[at] = self._read(row, seconds)
+                if not np.isfinite(row).all():
+                    lost = "the model gave no number"
+                    found[at] = ObjectRealism(None, None, reason=lost, seconds=seconds)
+                    continue
+                # The prompts are those of shape, texture and joint.
+                shape, texture, joint = (on_scale((float(c) - low) / (high - low)) for c in row)
+                found[at] = ObjectRealism(shape, texture, joint, seconds=seconds)
         return [found[at] for at in range(len(objects))]
-
-    def _read(self, row: Array, seconds: float) -> ObjectRealism:
-        if not np.isfinite(row).all():
-            return ObjectRealism(None, None, reason="the model gave no number", seconds=seconds)
-        low, high = self._bounds
-        scores = [on_scale((float(cosine) - low) / (high - low)) for cosine in row]
-        told = dict(zip(PROMPTS, scores, strict=True))
-        return ObjectRealism(told["shape"], told["texture"], told["joint"], seconds=seconds)
 
     async def aclose(self) -> None:
         """Free the encoder."""
@@ -148,15 +121,11 @@ class ClipEncoder(LocalEncoder):
 
     loaded_as = "a CLIP"
     thread = "clip"
-    _model: Any = None
-    _processor: Any = None
-    _tokenizer: Any = None
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of files, library versions and the device."""
-        versions = transformers.__version__, torch.__version__
-        return json_digest(digest_folder(self.folder), *versions, self._device, 1)
+        return json_digest(digest_folder(self.folder), *self.versions, 1)
 
     def encode_pictures(self, images: Sequence[Image.Image]) -> torch.Tensor:
         """Return the projections of ``images``."""
@@ -183,10 +152,6 @@ class ClipEncoder(LocalEncoder):
             )
         self._processor = image_processor_of(self.folder)
         self._tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
-
-    def free_model(self) -> None:
-        """Let go of them."""
-        self._model = self._processor = self._tokenizer = None
 
 
 def _pooled(output: Any) -> torch.Tensor:

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import transformers
 from PIL import Image
 from transformers import (
     AutoTokenizer,
@@ -47,9 +46,6 @@ class BlipEncoder(LocalEncoder):
 
     loaded_as = "a BLIP"
     thread = "blip"
-    _model: Any = None
-    _prepare: Any = None
-    _tokenizer: Any = None
 
     def __init__(
         self,
@@ -73,8 +69,7 @@ class BlipEncoder(LocalEncoder):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of files, library versions and settings that its features hang on."""
-        versions = transformers.__version__, torch.__version__
-        return json_digest(self.digest, *versions, self._device, self._dtype, _READING)
+        return json_digest(self.digest, *self.versions, self._dtype, _READING)
 
     async def embedding(self) -> int:
         """Return the length of its multimodal features; loads it."""
@@ -147,16 +142,12 @@ class BlipEncoder(LocalEncoder):
                 "encoder, for example Salesforce/blip-itm-base-coco"
             )
         self._model = model.to(device).eval()
-        self._prepare = image_processor_of(self.folder)
+        self._processor = image_processor_of(self.folder)
         self._tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
         self._room = int(model.config.text_config.max_position_embeddings)
         self._embedding = int(
             model.config.text_config.hidden_size if self._retrieval else model.config.projection_dim
         )
-
-    def free_model(self) -> None:
-        """Let go of them."""
-        self._model = self._prepare = self._tokenizer = None
 
     def _encode_together(
         self, images: Sequence[Image.Image], categories: Sequence[str]
@@ -185,7 +176,7 @@ class BlipEncoder(LocalEncoder):
 
     def _seen(self, images: Sequence[Image.Image]) -> Any:
         shown = [to_rgb(image) for image in images]
-        pixels = self._prepare(images=shown, return_tensors="pt")["pixel_values"]
+        pixels = self._processor(images=shown, return_tensors="pt")["pixel_values"]
         return self._model.vision_model(
             pixel_values=pixels.to(self._model.device, self._torch_dtype)
         )

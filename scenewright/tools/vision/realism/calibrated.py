@@ -21,12 +21,10 @@ from PIL import Image
 
 from scenewright.core.images import ImageError, load_image
 from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError, RealismScorer
-from scenewright.tools.vision.realism.examples import Example, Examples
+from scenewright.tools.vision.realism.examples import Examples
 
 Aspect = Literal["shape", "texture", "joint"]
 ASPECTS: tuple[Aspect, ...] = ("shape", "texture", "joint")
-Scope = Literal["all", "category"]
-"""``all``: one map, fitted on the examples of all categories; ``category``: one for each."""
 
 
 class MonotoneMap:
@@ -61,17 +59,11 @@ class CalibratedScorer:
     left out.
     """
 
-    def __init__(self, scorer: RealismScorer, examples: Examples, *, scope: Scope = "all") -> None:
-        """Calibrate ``scorer`` on ``examples``, by one map for all or one a category (``scope``).
-
-        A map of a category follows it, but is fitted to five examples.
-        """
-        if scope not in ("all", "category"):
-            raise RealismError(f"scope {scope!r}: use all or category")
+    def __init__(self, scorer: RealismScorer, examples: Examples) -> None:
+        """Calibrate ``scorer`` by one map for all categories of ``examples``."""
         self._scorer = scorer
         self._examples = examples
-        self._scope: Scope = scope
-        self._maps: dict[str, Mapping[Aspect, MonotoneMap]] = {}
+        self._maps: Mapping[Aspect, MonotoneMap] | None = None
         self._scored: dict[str, ObjectRealism] = {}
         self._turn = asyncio.Lock()
 
@@ -87,25 +79,25 @@ class CalibratedScorer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the scorer, the examples and the scope."""
-        text = f"{self._scorer.fingerprint}\0{self._examples.digest}\0{self._scope}"
+        """Of the scorer and the examples."""
+        text = f"{self._scorer.fingerprint}\0{self._examples.digest}\0all"
         return f"calibrated@1 {self.id}#{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
     async def score(self, image: Image.Image, objects: Sequence[Detection]) -> list[ObjectRealism]:
         """As the port says: the scorer's scores, mapped."""
         found = await self._scorer.score(image, objects)
-        return [
-            await self._mapped(one, item.name) for one, item in zip(found, objects, strict=True)
-        ]
+        return [await self._mapped(one) for one in found]
 
     async def aclose(self) -> None:
         """Close the scorer."""
         await self._scorer.aclose()
 
-    async def _mapped(self, one: ObjectRealism, category: str) -> ObjectRealism:
+    async def _mapped(self, one: ObjectRealism) -> ObjectRealism:
         try:
             async with self._turn:
-                maps = await self._maps_of(category)
+                if self._maps is None:
+                    self._maps = await self._fitted()
+                maps = self._maps
         except (ImageError, RealismError) as error:
             return replace(one, shape=None, texture=None, joint=None, reason=str(error))
         scores: dict[str, float | None] = {}
@@ -115,15 +107,8 @@ class CalibratedScorer:
             scores[aspect] = maps[aspect](score) if known else None
         return replace(one, **scores)  # type: ignore[arg-type]
 
-    async def _maps_of(self, category: str) -> Mapping[Aspect, MonotoneMap]:
-        key = category.casefold() if self._scope == "category" else ""
-        if key not in self._maps:
-            named = (category,) if self._scope == "category" else self._examples.categories
-            chosen = {one.id: one for name in named for one in self._examples.of(name).objects}
-            self._maps[key] = await self._fitted(list(chosen.values()))
-        return self._maps[key]
-
-    async def _fitted(self, chosen: Sequence[Example]) -> Mapping[Aspect, MonotoneMap]:
+    async def _fitted(self) -> Mapping[Aspect, MonotoneMap]:
+        chosen = self._examples.chosen.values()
         for example in chosen:
             if example.id not in self._scored:
                 shown = await asyncio.to_thread(load_image, example.picture)

@@ -73,6 +73,11 @@ class LocalEncoder(LocalModel):
 
         return await self.run(compare)
 
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Changes with weights, libraries and settings."""
+
     @abstractmethod
     def encode_pictures(self, images: Sequence[Image.Image]) -> torch.Tensor:
         """Return the embeddings of ``images``, (n, width)."""

@@ -147,6 +147,11 @@ class Examples:
         """The categories that there are examples of, in the order of the alphabet."""
         return tuple(sorted({one.category for one in self.objects}))
 
+    @property
+    def chosen(self) -> dict[str, Example]:
+        """Return the examples of all categories by id."""
+        return {one.id: one for name in self.categories for one in self.of(name).objects}
+
     @cached_property
     def digest(self) -> str:
         """Return 12 hex digits that change with any example of a known category.
@@ -154,7 +159,7 @@ class Examples:
         The bytes of its picture are included. Raises ``RealismError`` for a picture that cannot be
         read.
         """
-        chosen = {one.id: one for category in self.categories for one in self.of(category).objects}
+        chosen = self.chosen
         ratings = sorted((o.id, o.category, o.box, o.shape, o.texture) for o in self.objects)
         try:
             files = {

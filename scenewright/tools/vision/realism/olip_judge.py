@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -55,11 +54,10 @@ class OlipJudge:
     is the object's box. What was not detected, or could not be scored, is unscored with its reason.
     """
 
-    def __init__(self, scorer: RealismScorer, detector: Detector, *, owned: bool = True) -> None:
-        """``owned``: whether :meth:`aclose` frees scorer and detector, too."""
+    def __init__(self, scorer: RealismScorer, detector: Detector) -> None:
+        """Others use ``scorer`` and ``detector`` as well: :meth:`aclose` leaves them open."""
         self._scorer = scorer
         self._detector = detector
-        self._owned = owned
 
     @property
     def id(self) -> str:
@@ -127,9 +125,7 @@ class OlipJudge:
         return [answers[fact.id] for fact in facts]
 
     async def aclose(self) -> None:
-        """Free scorer and detector, if they are owned."""
-        if self._owned:
-            await asyncio.gather(self._scorer.aclose(), self._detector.aclose())
+        """Nothing: scorer and detector are shared with others."""
 
     async def _answers(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
         labels = {fact.subject: str(fact.value) for fact in facts}

@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from PIL import Image
 
 from scenewright.agents.chat.language_replies import as_data, ask_for, digest_of, name_of, tool_of
-from scenewright.agents.judges.pictures import ImagePreparation, prepare
+from scenewright.agents.judges.pictures import ImagePreparation
 from scenewright.core.error_text import error_text
 from scenewright.core.images import load_image
 from scenewright.core.ports.vision import (
@@ -32,6 +32,7 @@ from scenewright.core.ports.vision import (
 from scenewright.prompts import Prompt, load_prompt
 from scenewright.providers.usage import metered
 from scenewright.tools.vision.concurrency import map_bounded
+from scenewright.tools.vision.picture_chat import PictureChat
 from scenewright.tools.vision.realism.examples import Example, Examples
 from scenewright.tools.vision.realism.object_views import (
     LEAST_SIDE,
@@ -172,8 +173,7 @@ class VlmScorer:
         view = self.strategy.view
         shown = await asyncio.to_thread(view_of, image, item.box, view)
         text = self.strategy.prompt.render(category=as_data(item.name), view=VIEW_WORDS[view])
-        picture = await prepare(shown, self.preparation)
-        return HumanMessage(content=[picture.block, {"type": "text", "text": text}])
+        return await PictureChat(self.chat, self.preparation).message(text, shown)
 
 
 def example_reply(example: Example, wording: Wording) -> dict[str, Any]:

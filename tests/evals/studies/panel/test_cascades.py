@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.agents.panel.cascade import AskingCost, CascadeReport, CascadeSpec, replay_cascade
 from scenewright.agents.panel.panel import Panel
+from scenewright.config.profiles import CascadeSpec
 from scenewright.core.facts import Answer, Fact
+from scenewright.evals.judge_reports.cascade_replay import (
+    AskingCost,
+    CascadeReport,
+    replay_cascade,
+)
 from scenewright.evals.studies.panel.cascades import (
     CascadeReplay,
     CascadeReplayer,

@@ -198,7 +198,7 @@ async def test_another_version_of_the_code_works_it_out_anew(
 ) -> None:
     tiny = Tiny()
     await study_of(place, tiny)
-    monkeypatch.setattr(keeping, "code_digest", lambda: "another")
+    monkeypatch.setattr(keeping, "code_digest", lambda module: f"another {module}")
     await study_of(place, tiny)
     assert len(tiny.runs) == 2
 

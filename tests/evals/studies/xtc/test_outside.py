@@ -34,6 +34,7 @@ CONFIG = XtcConfig.model_validate(
         "dataset": {"name": "table"},
         "models": {"x": {"plugin": "some.module:function"}},
         "concurrency": 1,
+        "converses": True,
     }
 )
 

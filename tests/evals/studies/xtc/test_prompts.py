@@ -60,7 +60,9 @@ async def test_a_loss_is_told_for_any_composer() -> None:
 
 
 def test_the_linear_form_has_a_line_an_object() -> None:
-    lines = [", ".join([line.object, *line.relations]) for line in linearize(SCENE)]
+    lines = [
+        ", ".join([line["object"], *line["relations"]]) for line in json.loads(linearize(SCENE))
+    ]
     assert lines == [
         *("a red ball, on the blue table", "a blue table"),
         *("a dog, left of the blue table", "a cat, near the dog"),

@@ -156,8 +156,8 @@ async def test_nothing_is_copied_where_the_disk_is_shared(tmp_path: Path) -> Non
     async def owned() -> bool:
         raise AssertionError("nobody is asked")
 
-    async with artifacts.working("r", owned) as working:
-        await working.push()
+    async with artifacts.working("r", owned) as push:
+        await push()
     assert await artifacts.log("r") == await artifacts.whole("r") == tmp_path / "r"
     assert await artifacts.image("r", "h") == tmp_path / "r" / "images" / "h.png"
     assert not list(tmp_path.iterdir())

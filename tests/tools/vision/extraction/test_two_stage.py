@@ -163,14 +163,14 @@ async def test_attributes_are_known_to_the_scorer_if_they_are_read_first() -> No
 async def test_detections_are_sifted_and_told() -> None:
     many = [seen("dog", score=0.9), seen("\x00", score=0.8), seen(" hot   dog", score=0.7)]
     detector = GivenDetector([*many, seen("cat", score=0.6), seen("cow", score=0.1)])
-    made = extractor(detector=detector, least_score=0.2, most=2, labels=("dog",))
+    made = extractor(detector=detector, most=2, labels=("dog",))
     found = await made.extract(picture())
     assert [item.id for item in found.scene.objects] == ["dog.1", "hot dog.1"]
     assert detector.labels == [("dog",)]
     assert not found.scene.relations
     assert any("what was not detected" in one.reason for one in found.dropped)
     told = [(one.what, one.reason) for one in found.dropped if one.stage == "detection"]
-    assert told == [("cat 0.60", "2 things are kept"), ("cow 0.10", "score 0.10 < 0.2")]
+    assert told == [("cat 0.60", "2 things are kept"), ("cow 0.10", "2 things are kept")]
     (nameless,) = found.unread_parts("objects")
     assert "control characters" in nameless.reason
 
@@ -314,7 +314,6 @@ def test_the_fingerprint_changes_with_every_part_and_rule() -> None:
         {"verifier": None},
         {"keys_id": "other"},
         {"labels": ("dog",)},
-        {"least_score": 0.3},
         {"most": 7},
         {"merging": None},
         {"merging": MergeRule(4)},
@@ -325,6 +324,6 @@ def test_the_fingerprint_changes_with_every_part_and_rule() -> None:
     ]
     assert len({extractor(**change).fingerprint for change in changed}) == len(changed)
     assert extractor(concurrent=3).fingerprint == extractor().fingerprint
-    for wrong in ({"least_score": 2.0}, {"most": 0}, {"concurrent": 0}):
+    for wrong in ({"most": 0}, {"concurrent": 0}):
         with pytest.raises(ExtractionError):
             extractor(**wrong)

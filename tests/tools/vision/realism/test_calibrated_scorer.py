@@ -74,17 +74,14 @@ async def test_a_scale_is_learned_from_few_examples(tmp_path: Path) -> None:
     assert inner.closed
 
 
-async def test_a_map_of_all_categories_or_of_each(tmp_path: Path) -> None:
+async def test_one_map_serves_all_categories(tmp_path: Path) -> None:
     dogs = [example(tmp_path, f"d{n}", n, n) for n in (1, 5)]
     hats = [replace(example(tmp_path, f"h{n}", n, n), category="hat", shape=1.0) for n in (1, 5)]
     examples = Examples((*dogs, *hats), count=2)
-    (apart,) = await CalibratedScorer(PixelScorer(compressed), examples, scope="category").score(
-        picture(5, 5), [Detection("hat", BOX)]
-    )
     (together,) = await CalibratedScorer(PixelScorer(compressed), examples).score(
         picture(5, 5), [Detection("hat", BOX)]
     )
-    assert (apart.shape, together.shape) == (1.0, 3.0)
+    assert together.shape == 3.0
 
 
 async def test_no_map_is_made_of_fewer_examples_than_given(tmp_path: Path) -> None:
@@ -114,7 +111,7 @@ async def test_a_failed_object_keeps_its_reason(tmp_path: Path) -> None:
     assert (found.shape, found.texture, found.reason) == (None, None, "x")
 
 
-def test_the_fingerprint_follows_scorer_examples_and_scope(tmp_path: Path) -> None:
+def test_the_fingerprint_follows_scorer_and_examples(tmp_path: Path) -> None:
     one = Examples((example(tmp_path, "a", 1, 1),))
     two = Examples((example(tmp_path, "b", 2, 1),))
     a, b = PixelScorer(compressed, "1"), PixelScorer(compressed, "2")
@@ -122,6 +119,5 @@ def test_the_fingerprint_follows_scorer_examples_and_scope(tmp_path: Path) -> No
         CalibratedScorer(a, one).fingerprint,
         CalibratedScorer(b, one).fingerprint,
         CalibratedScorer(a, two).fingerprint,
-        CalibratedScorer(a, one, scope="category").fingerprint,
     }
-    assert len(prints) == 4
+    assert len(prints) == 3

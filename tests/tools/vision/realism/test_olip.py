@@ -37,7 +37,7 @@ def test_the_papers_architecture_has_the_parameters_that_its_layers_add_up_to() 
 @pytest.mark.parametrize(
     ("switches", "parameters"),
     [
-        ({"full_image": False}, 7_989_507),
+        ({"full_image": True}, 7_989_507),
         ({"residual": False}, 7_989_507),
         # One attention and one MLP, whose last layer has three outputs.
         ({"multi_head": False}, 1_050_624 + MLP + 3 * (384 + 1)),
@@ -87,7 +87,11 @@ def test_a_score_of_logit_zero_is_the_middle_of_the_scale() -> None:
 
 @pytest.mark.parametrize(
     ("switches", "sees"),
-    [({}, True), ({"residual": False}, False), ({"full_image": False}, False)],
+    [
+        ({"full_image": True}, True),
+        ({"full_image": True, "residual": False}, False),
+        ({}, False),
+    ],
 )
 def test_attention_to_one_key_sees_the_full_image_only_by_the_residual(
     switches: dict[str, bool], sees: bool

@@ -114,7 +114,9 @@ def errors() -> dict[str, torch.Tensor]:
     found = {"mean": (rows - targets[:400].mean(0)).abs().mean(0)}
     options = TrainingOptions(epochs=15, batch=40, rate=1e-2, patience=15)
     for name, residual in (("residual", True), ("literal", False)):
-        config = CONFIG.model_copy(update={"residual": residual, "widths": (24,)})
+        config = CONFIG.model_copy(
+            update={"full_image": True, "residual": residual, "widths": (24,)}
+        )
         model = train_olip(config, features, targets, range(400), range(400, 600), options).model
         found[name] = (predict(model, features, range(400, 600)) - rows).abs().mean(0)
     return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from PIL import Image
@@ -63,19 +63,16 @@ async def compare(
     for fact, *both in zip(facts, given, exchanged, strict=True):
         lost = next((answer for answer in both if answer.choice is None), None)
         if lost is not None:
-            reason = lost.reason or "no answer"
-            comparisons.append(
-                Comparison(fact.id, judge.id, "unscored", None, None, reason, tuple(both))
+            found = Comparison(
+                fact.id, judge.id, "unscored", None, None, lost.reason or "no answer"
             )
-            continue
-        side, share = _preference(both[0], FIRST, SECOND)
-        other_side, other_share = _preference(both[1], SECOND, FIRST)
-        steady = side == other_side
-        preferred: Preference = side if steady else "tie"
-        probability = (share + other_share) / 2
-        comparisons.append(
-            Comparison(fact.id, judge.id, preferred, probability, steady, answers=tuple(both))
-        )
+        else:
+            side, share = _preference(both[0], FIRST, SECOND)
+            other_side, other_share = _preference(both[1], SECOND, FIRST)
+            steady = side == other_side
+            preferred: Preference = side if steady else "tie"
+            found = Comparison(fact.id, judge.id, preferred, (share + other_share) / 2, steady)
+        comparisons.append(replace(found, answers=tuple(both)))
     return comparisons
 
 
