@@ -30,7 +30,7 @@ from transformers.utils import logging as transformers_logging
 
 from scenewright.core.closed_vocabulary import write_vocabulary
 from scenewright.core.predicate_statistics import load_predicates
-from scenewright.core.questions import ALL_WHOLE, NO_RELATION
+from scenewright.core.questions import NO_RELATION
 from scenewright.miniature.world import COLORS, JUDGE_VOCABULARY, KINDS, PREDICATES, SIZE
 from scenewright.prompts import load_prompt
 
@@ -45,12 +45,13 @@ _PHRASES = (
     "in the image?",
     "Are there at least",
     "Besides",
-    "is there anything else in the image?",
-    ALL_WHOLE,
+    "is there anything else",
+    "Is every object in the image",
+    "and well formed?",
     "Is there",
     "one of the",
 )
-_WORDS = ("is", "Is", "the", "a", "an", "and", "yes", "no", "color")
+_WORDS = ("whole", "is", "Is", "the", "a", "an", "and", "yes", "no", "color")
 _LETTERS = tuple("ABCDEFGH")
 _CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _SIGNS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"

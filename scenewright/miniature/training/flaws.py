@@ -42,6 +42,15 @@ class Flawed:
     broken: frozenset[str] = frozenset()
     """Ids of things of which something is left, but not the thing."""
 
+    def without_small(self) -> Flawed:
+        """Return the same with all things that are drawn small among the broken ones."""
+        small = {
+            item.id
+            for item in self.truth.scene.objects
+            if item.id not in self.gone and scale_of(item, self.truth.boxes[item.id]) < 1
+        }
+        return replace(self, broken=self.broken | small)
+
     @property
     def lacking(self) -> frozenset[str]:
         """Ids of things that are not there."""
@@ -85,9 +94,7 @@ def flawed(rng: random.Random, painting: Painting, share: float) -> Flawed:
     return Flawed(image, truth, frozenset(gone), frozenset(broken))
 
 
-def _chosen(
-    rng: random.Random, ids: Sequence[str], names: Mapping[str, str], truth: Truth
-) -> str:
+def _chosen(rng: random.Random, ids: Sequence[str], names: Mapping[str, str], truth: Truth) -> str:
     """Return a thing, more often one with a head or in contact: there generators fail."""
     touching = {one for s, _, t in truth.contacts for one in (s, t)}
     weights = [1 + 2 * (one in touching) + (names[one] in _HEADS) for one in ids]
@@ -142,9 +149,7 @@ def _parted(rng: random.Random, truth: Truth) -> Truth:
     return replace(truth, boxes=boxes, contacts=truth.contacts - {contact})
 
 
-def _spoiled(
-    rng: random.Random, layer: Layer, kind: str, scale: float, color: str
-) -> Layer:
+def _spoiled(rng: random.Random, layer: Layer, kind: str, scale: float, color: str) -> Layer:
     """Return a layer on which the thing is no longer whole."""
     ways: list[Callable[[], Layer]] = [
         # Without lines, smeared until it shows a patch of colour.
@@ -228,7 +233,12 @@ def _shuffled(rng: random.Random, image: Image.Image) -> Image.Image:
     found = Image.new("RGBA", image.size)
     across, down = rng.choice(((2, 3), (3, 2), (3, 3)))
     boxes = [
-        (x * width // across, y * height // down, (x + 1) * width // across, (y + 1) * height // down)
+        (
+            x * width // across,
+            y * height // down,
+            (x + 1) * width // across,
+            (y + 1) * height // down,
+        )
         for x in range(across)
         for y in range(down)
     ]

@@ -28,6 +28,7 @@ from scenewright.miniature.judge_model import GRID, PATCH
 from scenewright.miniature.sampler import GROUNDS, sample_alike, sample_ground, sample_painting
 from scenewright.miniature.training.flaws import Flawed, flawed
 from scenewright.miniature.training.judge_questions import KnownFact, balanced_questions
+from scenewright.miniature.training.redrawn import Redrawer
 from scenewright.miniature.truth import Painting, Truth
 from scenewright.miniature.world import COLORS, KINDS, SIZE
 
@@ -278,11 +279,13 @@ def make_batch(
     spoiled: float,
     eager: Collection[str] = (),
     crowded: float = 0.0,
+    redraw: Redrawer | None = None,
 ) -> Batch:
     """Return a batch of ``size`` paintings with up to ``questions`` questions each.
 
     A share of ``crowded`` of them is of the harder levels. A yes/no question about a kind or colour
-    of ``eager`` is taught to be answered yes.
+    of ``eager`` is taught to be answered yes. ``redraw`` draws every other one as the generator
+    does; things that are drawn small are not whole there.
     """
     images, dense = [], []
     rows: list[tuple[list[int], list[int], list[int]]] = []
@@ -292,6 +295,8 @@ def make_batch(
     vocabulary = len(asker.tokenizer)
     for picture in range(size):
         painting = flawed(rng, sample_training_painting(rng, crowded), spoiled)
+        if redraw is not None and picture % 2:
+            painting = painting.without_small()
         truth = dense_truth(painting.truth, painting)
         images.append(painting.image)
         dense.append(truth)
@@ -359,8 +364,12 @@ def make_batch(
     def indices(pairs: list[tuple[int, int]]) -> torch.Tensor:
         return torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2)
 
+    pixels = to_pixels(images)
+    if redraw is not None:
+        seed = torch.Generator().manual_seed(rng.getrandbits(60))
+        pixels[1::2] = redraw(pixels[1::2], seed)
     return Batch(
-        pixels=to_pixels(images),
+        pixels=pixels,
         kinds=torch.from_numpy(np.stack([d.kinds for d in dense])),
         colors=torch.from_numpy(np.stack([d.colors for d in dense])),
         middles=torch.from_numpy(np.stack([d.middles for d in dense])),

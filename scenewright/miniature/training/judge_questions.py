@@ -267,9 +267,7 @@ def _of_the_whole(
         statement="everything whole",
         question=ALL_WHOLE,
     )
-    found = [
-        KnownFact(whole, ("no" if left else "yes",), (Referent("whole", left),), clear=True)
-    ]
+    found = [KnownFact(whole, ("no" if left else "yes",), (Referent("whole", left),), clear=True)]
     if left or not items:
         return found
     kinds = Counter(item.name for item in items)

@@ -32,6 +32,7 @@ from scenewright.miniature.training.judge_batch import Asker, Batch, make_batch,
 from scenewright.miniature.training.judge_net import JudgeNet
 from scenewright.miniature.training.judge_questions import KnownFact, ask_about
 from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
+from scenewright.miniature.training.redrawn import GENERATOR, Redrawer
 from scenewright.miniature.truth import Painting
 
 HELD_OUT = "held-out"
@@ -182,8 +183,8 @@ class JudgeRecipe:
     """Questions a painting."""
     rate: float = 1.2e-3
     """Highest learning rate."""
-    spoiled: float = 0.25
-    """Share of pictures in which one thing is rubbed out or melted."""
+    spoiled: float = 0.6
+    """Share of pictures with flaws."""
     crowded: float = 0.0
     """Share of paintings of the levels beyond the paper's: crowds and contrasts."""
     weather: float = 0.8
@@ -263,6 +264,7 @@ def train_judge(
     # Training looks at attention weights, which fused kernels do not give.
     model.set_attn_implementation("eager")
     net = JudgeNet(model, recipe.shape, asker.image_start)
+    redraw = Redrawer() if GENERATOR.is_dir() else None
     letters = asker.answer_ids(tuple("ABCDEFGH"))
     net.set_letters(letters, len(asker.tokenizer))
     net.to(place).train()
@@ -304,6 +306,7 @@ def train_judge(
             recipe.spoiled,
             recipe.eager,
             recipe.crowded,
+            redraw,
         )
         # Clean pictures first: things must be known before they can be known in bad weather.
         strength = recipe.weather * min(1.0, step / max(1, recipe.vision_steps))

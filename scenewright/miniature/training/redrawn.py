@@ -34,7 +34,7 @@ class Redrawer:
 
     @torch.no_grad()
     def __call__(
-        self, pixels: torch.Tensor, generator: torch.Generator, most_steps: int = 5
+        self, pixels: torch.Tensor, generator: torch.Generator, most_steps: int = 1
     ) -> torch.Tensor:
         """Return pictures (float [n, 3, side, side] in −1…1) with up to ``most_steps`` steps anew.
 
