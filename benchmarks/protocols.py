@@ -8,8 +8,8 @@ attributes and relations hold. As in the miniature's other sets at most two thin
 and these differ in colour: its judges were not taught to count further. Every judge of the
 miniature scores each painting twice, ``strict`` (``scene-bench``: every question once, by class
 label, the judge's choice decides, no void) and ``house`` (``grounded``: instances told apart and
-counted, unsure objects decided by what is found of them, what lacks its object void); what both ask is asked once. ``unvoided`` is
-``house`` with every fact asked, which shows what voiding is worth.
+counted, unsure objects decided by what is found of them, what lacks its object void); what both ask
+is asked once. ``unvoided`` is ``house`` with every fact asked, which shows what voiding is worth.
 
 ``error.PROTOCOL.JUDGE`` is the mean absolute error of the score, with its 95% interval by
 bootstrap over paintings, ``bias.PROTOCOL.JUDGE`` its signed mean and ``gain.JUDGE`` the paired
