@@ -373,12 +373,16 @@ def get(
         terminal.print_if_json(
             {
                 title: terminal.fields_of(
-                    source, "about", "page", "licence",
-                    folder=default_place(title), files=[file.name for file in source.files],
+                    source,
+                    "about",
+                    "page",
+                    "licence",
+                    folder=default_place(title),
+                    files=[file.name for file in source.files],
                 )
                 for title, source in sources().items()
             }
-        )  # fmt: skip
+        )
         width = max(map(len, sources()))
         for title, source in sources().items():
             terminal.say(Text.assemble((title.ljust(width), "bold"), "  ", source.about))
@@ -395,12 +399,16 @@ def get(
     terminal.print_table(
         ("file", "contents", "size", "here", "digest"),
         [
-            (one.file.name, one.file.about, size_words(one.size),
-             size_words(one.here) if one.here else "",
-             "known" if one.file.sha256 else "of the first download")
+            (
+                one.file.name,
+                one.file.about,
+                size_words(one.size),
+                size_words(one.here) if one.here else "",
+                "known" if one.file.sha256 else "of the first download",
+            )
             for one in plan.files
         ],
-    )  # fmt: skip
+    )
     chosen = {wanted.file.name for wanted in plan.files}
     if extra := [file.name for file in source.files if file.extra and file.name not in chosen]:
         terminal.say(f"extras (--only): {', '.join(extra)}", "dim")

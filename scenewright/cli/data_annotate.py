@@ -90,9 +90,16 @@ def annotate(
     folder = out if out is not None else Path("built") / asked.name
     with show_progress("", quiet) as show:
         building = Building(
-            asked, dataset, folder, voters, text, judges, retry=retry,
-            told=lambda stage, done, of: show(done, of, STAGES.get(stage, stage)), engine=machines,
-        )  # fmt: skip
+            asked,
+            dataset,
+            folder,
+            voters,
+            text,
+            judges,
+            retry=retry,
+            told=lambda stage, done, of: show(done, of, STAGES.get(stage, stage)),
+            engine=machines,
+        )
         try:
             found = building.plan()
             if plan_only:

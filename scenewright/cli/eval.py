@@ -83,10 +83,15 @@ def run(
     with show_eval_progress(found.items, quiet) as show:
         results = terminal.run_async(
             run_eval(
-                asked, folder, root=config.parent, retry=retry, dataset=items, on_progress=show,
+                asked,
+                folder,
+                root=config.parent,
+                retry=retry,
+                dataset=items,
+                on_progress=show,
                 engine=place,
             )
-        )  # fmt: skip
+        )
     summary = summarize(results)
     terminal.print_if_json(summary)
     print_summary(results, summary)
@@ -307,10 +312,15 @@ def compare(
     from scenewright.evals.statistics.answers import difference_answer
 
     found = compared.compare(
-        pairs_of(open_sides(sides), baseline), by=None if by == "none" else by,
-        metrics=metric or (), panels=panel or (), parts=parts, force=force, resamples=resamples,
+        pairs_of(open_sides(sides), baseline),
+        by=None if by == "none" else by,
+        metrics=metric or (),
+        panels=panel or (),
+        parts=parts,
+        force=force,
+        resamples=resamples,
         seed=seed,
-    )  # fmt: skip
+    )
     if html is not None:
         from scenewright.core.flushing import write_text
 
@@ -400,10 +410,16 @@ def peers(
     written = write(found, out or folder)
     terminal.print_if_json(
         terminal.fields_of(
-            found, "name", "items", "arms", "rated",
-            findings=list(findings(found)), figures=found.records(), files=list(written.files),
+            found,
+            "name",
+            "items",
+            "arms",
+            "rated",
+            findings=list(findings(found)),
+            figures=found.records(),
+            files=list(written.files),
         )
-    )  # fmt: skip
+    )
     rows = []
     for line in found.lines:
         cells = [estimate.text(3) for estimate in line.means.values()]

@@ -110,10 +110,15 @@ def run(
     with show_eval_progress(len(items.found), quiet) as show:
         results = terminal.run_async(
             run_xtc(
-                asked, folder, settings=settings, root=config.parent, retry=retry, dataset=items,
+                asked,
+                folder,
+                settings=settings,
+                root=config.parent,
+                retry=retry,
+                dataset=items,
                 on_progress=show,
             )
-        )  # fmt: skip
+        )
     scores = results.scores()
     terminal.print_if_json(results_data(results, scores))
     print_results(results, scores)

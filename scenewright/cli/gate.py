@@ -122,10 +122,13 @@ def gate(
     else:
         planned = plan_gate(
             subject_of(baseline),
-            subject_of(candidate, dict(change_of(each) for each in change or ())), chosen, folder,
+            subject_of(candidate, dict(change_of(each) for each in change or ())),
+            chosen,
+            folder,
             config=evaluation_of(config, data, terminal.split_list(judges), panel),
-            root=config.parent if config is not None else None, force=force,
-        )  # fmt: skip
+            root=config.parent if config is not None else None,
+            force=force,
+        )
         if planned.configs:
             usd, unpriced = terminal.run_async(expected_cost(planned, retry))
             agree(usd, limit_usd, yes, "lower --limit, or raise --limit-usd", unpriced)

@@ -282,6 +282,9 @@ def _row(key: ApiKey) -> dict[str, Any]:
         ends = datetime.fromtimestamp(key.expires, UTC)
         state = "expired" if ends <= now else f"open until {ends:%Y-%m-%d %H:%M} UTC"
     return terminal.fields_of(
-        key, *("id", "tenant", "label", "requests_per_minute", "running", "usd", "images"),
-        *("created", "expires", "revoked"), scopes=list(key.scopes), state=state,
-    )  # fmt: skip
+        key,
+        *("id", "tenant", "label", "requests_per_minute", "running", "usd", "images"),
+        *("created", "expires", "revoked"),
+        scopes=list(key.scopes),
+        state=state,
+    )

@@ -182,9 +182,12 @@ def train(
     kept = work or out / ".work"
     prepared = compute_features(rated, blip, kept, seed, quiet)
     config = OlipConfig(
-        embedding=prepared.features.full.shape[1], heads=heads, widths=layers,
-        full_image=full_image or literal, residual=not literal,
-    )  # fmt: skip
+        embedding=prepared.features.full.shape[1],
+        heads=heads,
+        widths=layers,
+        full_image=full_image or literal,
+        residual=not literal,
+    )
     with show_progress("epoch", quiet) as show:
 
         def epoch_ends(epoch: Epoch) -> None:
@@ -198,10 +201,13 @@ def train(
     ]
     report = training_report(trained, plan, prepared, rows)
     save_olip(
-        out, trained.model,
+        out,
+        trained.model,
         encoder=blip.folder if encoder == "miniature" or Path(encoder).is_dir() else encoder,
-        encoder_digest=blip.digest, trained_on=prepared.trained_on, report=report,
-    )  # fmt: skip
+        encoder_digest=blip.digest,
+        trained_on=prepared.trained_on,
+        report=report,
+    )
     terminal.print_if_json(report)
     _print_evaluation(rows)
     terminal.say(f"best epoch {trained.best} of {len(trained.history)}; report {out / REPORT}")
@@ -253,10 +259,13 @@ def ablate(
             terminal.note(f"{training.TITLES[variant]}, seed {number}")
 
     rows = training.ablate(
-        prepared, OlipConfig(embedding=prepared.features.full.shape[1], heads=heads, widths=layers),
+        prepared,
+        OlipConfig(embedding=prepared.features.full.shape[1], heads=heads, widths=layers),
         TrainingOptions(epochs=epochs, batch=batch, rate=rate, patience=patience, seed=seed),
-        seeds=range(seed, seed + seeds), work=kept / "ablations", on_variant=begins,
-    )  # fmt: skip
+        seeds=range(seed, seed + seeds),
+        work=kept / "ablations",
+        on_variant=begins,
+    )
     out.mkdir(parents=True, exist_ok=True)
     content = [row.model_dump(mode="json") for row in rows]
     write_json(out / "ablations.json", content)
@@ -317,10 +326,16 @@ def evaluate(
     with show_progress("objects scored", quiet) as show:
         rows = terminal.run_and_free(
             evaluate_scorers(
-                rated, scorers, part, seed, kept, allow=overlap,
-                saved=lambda: None if quiet else terminal.note(saved), scored=show,
+                rated,
+                scorers,
+                part,
+                seed,
+                kept,
+                allow=overlap,
+                saved=lambda: None if quiet else terminal.note(saved),
+                scored=show,
             )
-        )  # fmt: skip
+        )
     content = [row.model_dump(mode="json") for row in rows]
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

@@ -86,10 +86,16 @@ def make(
     if len(ends) != 2:
         raise terminal.fail("--scale takes two texts with a comma between them")
     spec = RatingStudySpec(
-        kind=kind_named(kind), arms=terminal.split_list(arms), n=n, seed=seed, repeats=repeats,
-        question=question.strip(), name=name.strip() or "Rating pictures", scale=(ends[0], ends[1]),
+        kind=kind_named(kind),
+        arms=terminal.split_list(arms),
+        n=n,
+        seed=seed,
+        repeats=repeats,
+        question=question.strip(),
+        name=name.strip() or "Rating pictures",
+        scale=(ends[0], ends[1]),
         side=side,
-    )  # fmt: skip
+    )
     found = read_source(source)
     with show_progress("copying pictures", quiet or as_json, lines=False) as show:
         study = make_study(found, spec, out, show)
@@ -153,10 +159,16 @@ def objects(
     from scenewright.runs.model_factory.local_models import DetectorSettings, detector_of
 
     spec = ObjectStudySpec(
-        n=n, whole_share=whole, least_share=least_share, least_score=least_score,
-        rule=Rule(raters=raters, apart=apart), seed=seed, question=question.strip(),
-        name=name.strip() or "Rating objects", side=side,
-    )  # fmt: skip
+        n=n,
+        whole_share=whole,
+        least_share=least_share,
+        least_score=least_score,
+        rule=Rule(raters=raters, apart=apart),
+        seed=seed,
+        question=question.strip(),
+        name=name.strip() or "Rating objects",
+        side=side,
+    )
     off = quiet or as_json
 
     async def detect(spec: str, show: Tick) -> ObjectSource:

@@ -94,11 +94,22 @@ def score(
         at_once: Concurrent pictures.
     """
     rows = scored_rows(
-        pictures, schema_file, out,
-        label=label, profile=profile, judges=judges, wording=wording, asking=asking,
-        weighting=weighting, style=style, store=store, at_once=at_once, limit_usd=limit_usd,
-        yes=yes, quiet=quiet,
-    )  # fmt: skip
+        pictures,
+        schema_file,
+        out,
+        label=label,
+        profile=profile,
+        judges=judges,
+        wording=wording,
+        asking=asking,
+        weighting=weighting,
+        style=style,
+        store=store,
+        at_once=at_once,
+        limit_usd=limit_usd,
+        yes=yes,
+        quiet=quiet,
+    )
     terminal.print_if_json(rows)
     print_rows(rows, out)
     return terminal.Exit.UNJUDGED if any(row.base is None for row in rows) else terminal.Exit.OK
@@ -162,10 +173,14 @@ def scored_rows(
         made = await build_panel(list(specs), settings=settings)
         with closing(AnswerStore(place)) as answers:
             scorer = real.RealScorer(
-                made, answers, panel=Panel() if chosen is None else Panel.of(chosen, made),
-                wording=wording, asking=asking or ("waves" if chosen is None else chosen.asking),
-                weighting=weighting, limit=settings.judge_timeout,
-            )  # fmt: skip
+                made,
+                answers,
+                panel=Panel() if chosen is None else Panel.of(chosen, made),
+                wording=wording,
+                asking=asking or ("waves" if chosen is None else chosen.asking),
+                weighting=weighting,
+                limit=settings.judge_timeout,
+            )
             for label in dict.fromkeys(picture.label for picture in found):
                 scorer.check(schemas[label])
             usd = _forecast(scorer, found, schemas, place, quiet)
@@ -180,10 +195,14 @@ def scored_rows(
                     show(done, len(found), more=f"{spent:.2f} USD")
 
                 return await real.score_pictures(
-                    scorer, found, schemas, None if out is None else out.with_suffix(".jsonl"),
-                    style=None if style is None else style_score, at_once=at_once,
+                    scorer,
+                    found,
+                    schemas,
+                    None if out is None else out.with_suffix(".jsonl"),
+                    style=None if style is None else style_score,
+                    at_once=at_once,
                     on_row=scored_one,
-                )  # fmt: skip
+                )
 
     rows = terminal.run_and_free(scored())
     if out is not None and out.suffix == real.PARQUET:
@@ -393,9 +412,16 @@ def filter_pictures(
         filtering.open_folder(out)
         table = out / TABLES[0]
         scored_rows(
-            (scores,), schema, table, profile=profile, judges=judges, wording=wording,
-            limit_usd=limit_usd, yes=yes, quiet=quiet,
-        )  # fmt: skip
+            (scores,),
+            schema,
+            table,
+            profile=profile,
+            judges=judges,
+            wording=wording,
+            limit_usd=limit_usd,
+            yes=yes,
+            quiet=quiet,
+        )
     elif not scores.exists():
         raise filtering.FilterError(
             f"{scores} does not exist: make scores with `scenewright real-bench score`"

@@ -118,9 +118,12 @@ def cub(
     question = BIRD_EXISTENCE if existence is None else existence.strip() or None
     with show_status("reading") as tell:
         made = cub_schemas(
-            folder, share=share, certainty=certainty, existence=question,
+            folder,
+            share=share,
+            certainty=certainty,
+            existence=question,
             on_progress=lambda lines: None if quiet else tell(f"{lines:,} labels read"),
-        )  # fmt: skip
+        )
     for problem in made.bad:
         terminal.note(f"note: left out: {problem}")
     if made.n_bad > len(made.bad):

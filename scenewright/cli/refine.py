@@ -187,9 +187,15 @@ def refine(
     from scenewright.runs.plan import plan_run
 
     plan_of = partial(
-        plan_run, profile=chosen, options=choices, start=start, mask=mask, out=out,
-        resume=not fresh, on_model_change=on_model_change,
-    )  # fmt: skip
+        plan_run,
+        profile=chosen,
+        options=choices,
+        start=start,
+        mask=mask,
+        out=out,
+        resume=not fresh,
+        on_model_change=on_model_change,
+    )
     from scenewright.cli.costs import agree_to_run, spending_limit
 
     plan = plan_of(source)

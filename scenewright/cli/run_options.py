@@ -134,10 +134,15 @@ def _annotation(name: str, field: FieldInfo, part: str) -> Any:
     if isinstance(field.default, int) and field.default is not False:
         text += f" Default: {field.default}."
     option = typer.Option(
-        *_FLAGS.get(name, ()), help=text, rich_help_panel=part.capitalize(), show_default=False,
-        expose_value=False, callback=_store,
-        metavar="JUDGE[,JUDGE…]" if name.endswith("judges") else None, **limits,
-    )  # fmt: skip
+        *_FLAGS.get(name, ()),
+        help=text,
+        rich_help_panel=part.capitalize(),
+        show_default=False,
+        expose_value=False,
+        callback=_store,
+        metavar="JUDGE[,JUDGE…]" if name.endswith("judges") else None,
+        **limits,
+    )
     return Annotated[kind | None, option]
 
 

@@ -73,10 +73,14 @@ def edit(
         realism = any(fact.kind == "realism" for fact in facts)
         facts = (*facts_of(scene_read), *(realism_facts_of(scene_read) if realism else ()), *facts)
     correction = Edit(
-        key="unnamed", base=base, missing=read_scene(missing) if missing is not None else None,
-        verdicts=_verdicts(facts, present or (), absent or ()), scene=scene_read, rounds=rounds,
+        key="unnamed",
+        base=base,
+        missing=read_scene(missing) if missing is not None else None,
+        verdicts=_verdicts(facts, present or (), absent or ()),
+        scene=scene_read,
+        rounds=rounds,
         note=note,
-    )  # fmt: skip
+    )
     # The newest edit's key again, if it is the same one and its run was interrupted.
     content = hashlib.sha256(correction.model_dump_json().encode()).hexdigest()[:12]
     cut_off = bool(view.edits) and view.finished is None and not view.paused

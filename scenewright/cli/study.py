@@ -200,11 +200,17 @@ def run(
             config, most = evaluation.config, estimated.costs.most
             tokens = most.usage.tokens_in + most.usage.tokens_out
             counts = (estimated.pictures, estimated.looks)
-            rows.append((
-                config.dataset.name, ", ".join(config.conditions), ", ".join(config.panels),
-                f"{estimated.items:,}", *(count_range(*each) for each in counts),
-                f"≤ {tokens:,}" if most.calls else "here", f"≤ {dollars(estimated.costs.usd)}",
-            ))  # fmt: skip
+            rows.append(
+                (
+                    config.dataset.name,
+                    ", ".join(config.conditions),
+                    ", ".join(config.panels),
+                    f"{estimated.items:,}",
+                    *(count_range(*each) for each in counts),
+                    f"≤ {tokens:,}" if most.calls else "here",
+                    f"≤ {dollars(estimated.costs.usd)}",
+                )
+            )
         heads = ("set", "conditions", "panels", ">items", ">pictures", ">judged", ">tokens")
         terminal.print_table((*heads, ">dollars"), rows, where, wraps=True)
         for one, price in zip(own, prices, strict=True):
@@ -370,11 +376,15 @@ def _run_panel(
     with show_progress("", quiet) as show:
         study = terminal.run_and_free(
             run_study(
-                asked, folder, root=config.parent, settings=settings, only=only or (),
+                asked,
+                folder,
+                root=config.parent,
+                settings=settings,
+                only=only or (),
                 watch=lambda at: show(at.done, at.total, f"{at.step} of {at.steps}: {at.doing}"),
                 write=write_study,
             )
-        )  # fmt: skip
+        )
     terminal.print_if_json(summary(study))
     terminal.say(study.answer, "bold")
     terminal.print_table(("part", "state", "first finding"), rows_of(study.outcomes), wraps=True)

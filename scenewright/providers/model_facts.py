@@ -253,9 +253,11 @@ class Ending:
     @property
     def text(self) -> str:
         """Sentence with the end and the model to name instead."""
-        when = f"ended on {self.end.ends}" if self.days <= 0 else (
-            f"ends on {self.end.ends}, in {self.days} day{'s' if self.days != 1 else ''}"
-        )  # fmt: skip
+        when = (
+            f"ended on {self.end.ends}"
+            if self.days <= 0
+            else (f"ends on {self.end.ends}, in {self.days} day{'s' if self.days != 1 else ''}")
+        )
         then = f", then {self.end.then}" if self.end.then else ""
         instead = f": name another, such as {self.end.successor}" if self.end.successor else ""
         return f"{self.spec} {when}{then}{instead}"

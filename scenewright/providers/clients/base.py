@@ -23,9 +23,7 @@ Dialect = Literal["openai", "azure", "anthropic", "gemini", "compatible"]
 
 _LENGTHS = frozenset({"minLength", "maxLength"})
 _ITEMS = frozenset({"minItems", "maxItems", "uniqueItems"})
-_RANGES = frozenset(
-    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
-)  # fmt: skip
+_RANGES = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 _REFUSED: Mapping[Dialect, frozenset[str]] = {
     # platform.openai.com/docs/guides/structured-outputs#supported-schemas names no lengths and no
     # uniqueItems; jina-ai/node-DeepResearch#79: "maxLength is not permitted". maxItems is allowed,

@@ -52,15 +52,28 @@ _OWN = "scenewright-"
 _WORDS = 120
 _IMAGE = types.MediaModality.IMAGE
 _Reason = types.FinishReason
-REFUSALS = frozenset({
-    _Reason.SAFETY, _Reason.RECITATION, _Reason.BLOCKLIST, _Reason.PROHIBITED_CONTENT, _Reason.SPII,
-    _Reason.IMAGE_SAFETY, _Reason.IMAGE_PROHIBITED_CONTENT, _Reason.ESCALATION, _Reason.MODEL_ARMOR,
-})  # fmt: skip
+REFUSALS = frozenset(
+    {
+        _Reason.SAFETY,
+        _Reason.RECITATION,
+        _Reason.BLOCKLIST,
+        _Reason.PROHIBITED_CONTENT,
+        _Reason.SPII,
+        _Reason.IMAGE_SAFETY,
+        _Reason.IMAGE_PROHIBITED_CONTENT,
+        _Reason.ESCALATION,
+        _Reason.MODEL_ARMOR,
+    }
+)
 """Finish reasons that are a refusal by the provider."""
-_BROKEN = frozenset({
-    _Reason.MALFORMED_FUNCTION_CALL, _Reason.UNEXPECTED_TOOL_CALL, _Reason.TOO_MANY_TOOL_CALLS,
-    _Reason.MALFORMED_RESPONSE,
-})  # fmt: skip
+_BROKEN = frozenset(
+    {
+        _Reason.MALFORMED_FUNCTION_CALL,
+        _Reason.UNEXPECTED_TOOL_CALL,
+        _Reason.TOO_MANY_TOOL_CALLS,
+        _Reason.MALFORMED_RESPONSE,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

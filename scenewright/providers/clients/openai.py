@@ -52,8 +52,15 @@ BASE_URL = "https://api.openai.com/v1"
 """Base URL with the version."""
 _UNKNOWN = ("unknown_parameter", "unsupported_parameter")
 _REQUIRED = {
-    "model", "messages", "input", "tools", "tool_choice", "response_format", "text", "reasoning",
-}  # fmt: skip
+    "model",
+    "messages",
+    "input",
+    "tools",
+    "tool_choice",
+    "response_format",
+    "text",
+    "reasoning",
+}
 """Parameters that are never left out."""
 
 

@@ -229,9 +229,15 @@ class RunStore:
                 return None
             own = {"wants": ""} if agent else {"attempts": RUNS.c.attempts + 1}
             await self._change(
-                connection, found, status="running", owner=owner, lease=self._clock() + lease,
-                error=None, ended=None, **own,
-            )  # fmt: skip
+                connection,
+                found,
+                status="running",
+                owner=owner,
+                lease=self._clock() + lease,
+                error=None,
+                ended=None,
+                **own,
+            )
             return await self._get(connection, found, None)
 
     async def hold(self, owner: str, lease: float) -> dict[str, str]:

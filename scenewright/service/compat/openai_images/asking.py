@@ -94,9 +94,17 @@ async def ask(
                     return AcceptedRequest(body, request, joined, size)
             group = f"{group}:{secrets.token_hex(8)}"
         return await accept(
-            service, identity, body, request, DOOR, count=count, size=size, group=group, key=key,
+            service,
+            identity,
+            body,
+            request,
+            DOOR,
+            count=count,
+            size=size,
+            group=group,
+            key=key,
             content=content,
-        )  # fmt: skip
+        )
 
 
 def _request(service: Service, body: GenerationBody) -> RefinementRequest:

@@ -134,10 +134,12 @@ class ImagesReplies:
                         about = {"run": run.id, "round": event["round"]}
                         await told.put(
                             await self._event(
-                                f"{kind}.partial_image", run.id, event["image"],
+                                f"{kind}.partial_image",
+                                run.id,
+                                event["image"],
                                 {"partial_image_index": shown, "scenewright": about},
                             )
-                        )  # fmt: skip
+                        )
                         shown += 1
             run = await service.run(identity, run.id)
             check_still([run])
@@ -190,10 +192,15 @@ class ImagesReplies:
         """Return a run's picture as it is sent, in base64, and how its size came about."""
         asked, body = self.asked, self.asked.body
         content, size, own = await encoded_picture(
-            self.service, run, image, body.file_format, compression=body.compression,
+            self.service,
+            run,
+            image,
+            body.file_format,
+            compression=body.compression,
             # All pictures of a request go on from one.
-            size=asked.size, kept=await self.service.kept_of(asked.runs[0]),
-        )  # fmt: skip
+            size=asked.size,
+            kept=await self.service.kept_of(asked.runs[0]),
+        )
         note = SizeNote(sent=size_words(size), drawn=size_words(own), scaled=size != own)
         return content, note
 

@@ -66,23 +66,31 @@ class Metrics:
             return Counter(f"scenewright_{name}", about, labels, registry=self.registry)
 
         self._run_seconds = seconds(
-            "run", "Wall time from when a run was taken up to when it stood still.",
-            "profile", "status",
-        )  # fmt: skip
+            "run",
+            "Wall time from when a run was taken up to when it stood still.",
+            "profile",
+            "status",
+        )
         self._round_seconds = seconds("round", "Wall time of a round: drawn and judged.", "profile")
         self._drawing_seconds = seconds("drawing", "Wall time of one drawing.", "profile")
         self._judge_seconds = seconds(
             "judge", "Wall time of one judge's answers to one image.", "profile", "judge"
         )
         self._images = counter(
-            "images", "Images: drawn, or found in the store instead.",
-            "profile", "purpose", "source",
-        )  # fmt: skip
+            "images",
+            "Images: drawn, or found in the store instead.",
+            "profile",
+            "purpose",
+            "source",
+        )
         self._judge_calls = counter(
             "judge_calls",
             "Calls of judges: asked, or all answers found in the store instead.",
-            "profile", "judge", "role", "source",
-        )  # fmt: skip
+            "profile",
+            "judge",
+            "role",
+            "source",
+        )
         self._tokens = counter(
             "tokens", "Tokens of judges, composers and directors.", "profile", "direction"
         )
