@@ -238,6 +238,8 @@ async def test_xtc(tmp_path: Path, word: str, matching: str, similarity: TextSim
         "dataset": {"name": "table"},
         "models": {"x": {"plugin": "some.module:function"}},
         "matching": matching,
+        # The extractor names a pair in the direction that it likes.
+        "converses": True,
     }
     models = [Drawer(image, name) for image, name in zip(pictures, ("right", "no"), strict=True)]
     given = XtcModelOverrides(models, Extractor(eyes), SimilarityGrader(similarity), similarity)
