@@ -12,7 +12,7 @@ with a preposition entails the preposition: ``crouching behind`` entails ``behin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, get_args
@@ -25,7 +25,7 @@ another (XTC-Bench, Sec. 6.1.1)."""
 PREDICATE_KINDS: tuple[PredicateKind, ...] = get_args(PredicateKind)
 
 _REMEMBERED = 2**14
-_INVERSE = "~"
+INVERSE = "~"
 """Mark of a predicate that is meant from its target to its source."""
 _DROPPED = frozenset({"is", "are", "was", "were", "be", "being", "been", "am"})
 _DETERMINERS = frozenset({"a", "an", "the", "his", "her", "its", "their"})
@@ -153,8 +153,8 @@ def canonical(predicate: str) -> str:
     >>> [canonical(p) for p in ("wears", "is dressed in", "To the left of", "in", "kneel beside")]
     ['wearing', 'wearing', 'left of', 'inside', 'kneeling beside']
     """
-    if predicate.startswith(_INVERSE):
-        return _INVERSE + canonical(predicate[1:])
+    if predicate.startswith(INVERSE):
+        return INVERSE + canonical(predicate[1:])
     plain = _plain(predicate)
     words = without_be(plain) or [plain]
     bare = [word for word in words if word not in _DETERMINERS] or words
@@ -183,16 +183,24 @@ def _following(name: str) -> frozenset[str]:
     What follows from a predicate follows from its inverse the other way round. Names are those of
     :func:`inverse`.
     """
-    found = {name}
-    waiting = [name]
-    while waiting:
-        here = waiting.pop()
+
+    def step(here: str) -> set[str]:
         other = inverse(here)
         known = {*_direct(here), *(inverse(one) for one in _direct(other))}
         known |= {inverse(one) for one in (converse(here),) if one is not None}
-        known |= {one for one in (converse(other),) if one is not None}
-        waiting += known - found
-        found |= known
+        return known | {one for one in (converse(other),) if one is not None}
+
+    return _closure(name, step)
+
+
+def _closure(name: str, step: Callable[[str], Iterable[str]]) -> frozenset[str]:
+    """Return all that ``step`` after step leads to from ``name``, without itself."""
+    found = {name}
+    waiting = [name]
+    while waiting:
+        new = {*step(waiting.pop())} - found
+        found |= new
+        waiting += new
     return frozenset(found - {name})
 
 
@@ -203,7 +211,7 @@ def entailed(predicate: str) -> frozenset[str]:
     >>> sorted(entailed("riding"))
     ['above', 'near', 'on', 'touching']
     """
-    return frozenset(one for one in _following(canonical(predicate)) if one[0] != _INVERSE)
+    return frozenset(one for one in _following(canonical(predicate)) if one[0] != INVERSE)
 
 
 def kind_of(predicate: str) -> PredicateKind | None:
@@ -255,10 +263,10 @@ def inverse(predicate: str) -> str:
     ('right of', 'near', '~on', 'on')
     """
     name = canonical(predicate)
-    if name.startswith(_INVERSE):
+    if name.startswith(INVERSE):
         return name[1:]
     other = converse(name)
-    return other if other is not None and converse(other) == name else _INVERSE + name
+    return other if other is not None and converse(other) == name else INVERSE + name
 
 
 @lru_cache(_REMEMBERED)
@@ -271,7 +279,7 @@ def converse(predicate: str) -> str | None:
     ('right of', 'next to', 'holding', None)
     """
     name = canonical(predicate)
-    if name.startswith(_INVERSE):
+    if name.startswith(INVERSE):
         return name[1:]
     entry = _KNOWN.get(name)
     if entry is not None and entry.converse is not None:
@@ -282,22 +290,11 @@ def converse(predicate: str) -> str | None:
     if verb and not rest and name == ing_form(verb):
         return f"{participle(verb)} by"
     # Of a posture relative to a thing only the place has a converse.
-    for other in sorted(_direct_closure(name)):
+    for other in sorted(_closure(name, _direct)):
         known = _KNOWN[other]
         if known.converse is not None and other in ("left of", "right of", "behind", "in front of"):
             return known.converse
     return None
-
-
-def _direct_closure(name: str) -> set[str]:
-    """Return all that the data says to follow from a canonical predicate."""
-    found: set[str] = set()
-    waiting = [name]
-    while waiting:
-        new = {*_direct(waiting.pop())} - found - {name}
-        found |= new
-        waiting += new
-    return found
 
 
 def converse_in_text(wording: str) -> str | None:
@@ -382,14 +379,7 @@ def excludes(first: str, second: str) -> bool:
     """
     one = {canonical(first), *_following(canonical(first))}
     other = {canonical(second), *_following(canonical(second))}
-    return any(
-        _clash(a, b)
-        or _clash(b, a)
-        or _clash(inverse(a), inverse(b))
-        or _clash(inverse(b), inverse(a))
-        for a in one
-        for b in other
-    )
+    return any(_clash(a, b) or _clash(inverse(a), inverse(b)) for a in one for b in other)
 
 
 def _clash(first: str, second: str) -> bool:

@@ -36,6 +36,7 @@ from scipy.optimize import linear_sum_assignment
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.scene import SceneGraph
 from scenewright.core.vocabulary import (
+    INVERSE,
     canonical,
     canonical_key,
     entails,
@@ -138,11 +139,10 @@ class Likeness:
         if excludes(a, b):
             return 0.0
         less = b if entails(a, b) else a if entails(b, a) else None
-        both = a.startswith("~") == b.startswith("~")
-        value = self.of(a.removeprefix("~"), b.removeprefix("~")) if both else 0.0
-        if less is None or (is_weak(less) and is_weak(inverse(less))):
-            return value
-        return max(value, PARTLY)
+        alike = a.startswith(INVERSE) == b.startswith(INVERSE)
+        value = self.of(a.removeprefix(INVERSE), b.removeprefix(INVERSE)) if alike else 0.0
+        weak = less is None or (is_weak(less) and is_weak(inverse(less)))
+        return value if weak else max(value, PARTLY)
 
     def learn(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Compare new ``pairs`` in one batch."""
