@@ -28,6 +28,7 @@ from scenewright.miniature.judge_model import GRID, PATCH
 from scenewright.miniature.painter import Box, Painting
 from scenewright.miniature.sampler import GROUNDS, sample_ground, sample_painting
 from scenewright.miniature.training.judge_questions import KnownFact, balanced_questions
+from scenewright.miniature.training.loop import to_pixels
 from scenewright.miniature.world import COLORS, KINDS, SIZE
 
 KIND_INDEX = {kind: at for at, kind in enumerate(sorted(KINDS), start=1)}
@@ -167,12 +168,6 @@ def weather(pixels: torch.Tensor, generator: torch.Generator, strength: float) -
     contrast = 1 + touched(0.6) * uniform(-0.2, 0.15)
     tint = touched(0.6) * (torch.rand(n, 3, 1, 1, generator=generator) - 0.5) * 0.16
     return (pixels * contrast + tint).clamp(-1, 1)
-
-
-def to_pixels(images: list[Image.Image]) -> torch.Tensor:
-    """RGB pictures of the world's size → float [n, 3, side, side] in −1…1."""
-    stack = np.stack([np.asarray(image, np.uint8) for image in images])
-    return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div_(127.5).sub_(1.0)
 
 
 TOKENS = GRID * GRID

@@ -28,10 +28,16 @@ from scenewright.agents.panel.aggregation import brier_score, expected_calibrati
 from scenewright.core.facts import FACT_KINDS, Answer
 from scenewright.miniature.judge_model import JudgeShape, build_model, build_processor, save_judge
 from scenewright.miniature.sampler import GROUNDS, Ground, sample_ground, sample_painting
-from scenewright.miniature.training.judge_batch import Asker, Batch, make_batch, to_pixels, weather
+from scenewright.miniature.training.judge_batch import Asker, Batch, make_batch, weather
 from scenewright.miniature.training.judge_net import JudgeNet
 from scenewright.miniature.training.judge_questions import KnownFact, ask_about
-from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
+from scenewright.miniature.training.loop import (
+    Training,
+    autocast,
+    cosine_rate,
+    pick_device,
+    to_pixels,
+)
 from scenewright.miniature.truth import Painting
 
 HELD_OUT = "held-out"

@@ -28,7 +28,6 @@ from scenewright.miniature.training.judge_batch import (
     make_batch,
     sample_training_painting,
     spoil,
-    to_pixels,
     weather,
 )
 from scenewright.miniature.training.judge_net import JudgeNet, question_mask
@@ -40,6 +39,7 @@ from scenewright.miniature.training.judges import (
     evaluate_judge,
     train_judge,
 )
+from scenewright.miniature.training.loop import to_pixels
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 from tests.agents.judges.conformance import scores_of
 
