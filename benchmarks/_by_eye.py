@@ -279,7 +279,7 @@ def _sheet(folder: Path, shown: Sequence[tuple[str, str, tuple[Fact, ...]]]) -> 
     """Return a page of enlarged pictures, each with its number and its facts below."""
     font = ImageFont.load_default(_LINE - 3)
     lines = [
-        [name, *text.split("; "), "", *(_asked(fact) for fact in facts)]
+        [name, *text.split("; "), "", *(f"{fact.id}: {fact.statement}" for fact in facts)]
         for name, text, facts in shown
     ]
     pictures = []
@@ -300,8 +300,3 @@ def _sheet(folder: Path, shown: Sequence[tuple[str, str, tuple[Fact, ...]]]) -> 
         for number, line in enumerate(text):
             pen.text((left, top + picture.height + _LINE * number), line, "black", font)
     return page
-
-
-def _asked(fact: Fact) -> str:
-    no = " (expected: no)" if fact.expected == "no" else ""
-    return f"{fact.id}: {fact.statement}{no}"

@@ -196,9 +196,8 @@ def figures_of(found: Mapping[str, Sequence[Judged]]) -> dict[str, Any]:
         measured = [one for one in roles if one.value is not None]
         if not measured:
             continue
-        worse = max if name != "balanced" else min
-        figures[name] = figure(worse(measured, key=lambda one: one.value or 0.0))
-        figures[f"n.{name}"] = max(one.n for one in measured)
+        worst = (min if name == "balanced" else max)(measured, key=lambda one: one.value or 0.0)
+        figures |= {name: figure(worst), f"n.{name}": worst.n}
         figures |= prefixed(f"{name}.", {panel: figure(one) for panel, one in values.items()})
     pictures = [told.picture for told in next(iter(found.values()))]
     return figures | floor_figures(pictures) | {"n.pictures": len(pictures)}
