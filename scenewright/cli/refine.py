@@ -119,7 +119,16 @@ def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
         **{f"{kind}_recall": getattr(card, f"{kind}s").value for kind in kinds},
         **terminal.fields_of(card, "satisfied", probability_methods=card.methods),
         **({"ocr": card.ocr} if card.realism.total else {}),
+        **({"soundness": soundness_json(card)} if card.soundness else {}),
     }
+
+
+def soundness_json(card: ScoreCard) -> dict[str, dict[str, Any]]:
+    """Return statement → state, probability and reason of each fact of soundness."""
+    from scenewright.core.facts import SOUNDNESS
+
+    fields = ("state", "probability", "reason")
+    return {SOUNDNESS[v.fact_id]: terminal.fields_of(v, *fields) for v in card.soundness}
 
 
 @resumable("The same command continues the run.")
