@@ -97,8 +97,7 @@ def result_lines(view: RunRecord, page: str = "") -> list[tuple[str, str]]:
     if view.reporting.kind == "none" and view.finished is not None:
         lines.append(("", view.reporting.line))
     lines += words.realism_lines(view)
-    if sound := words.soundness_line(view.card("report")):
-        lines.append(("picture", sound))
+    lines += words.soundness_lines(view.card("report"))
     lines += [("note", note) for note in view.reporting.notes]
     rounds = words.count(len(view.rounds), "round")
     spent = f"{words.count(view.images, 'image')} drawn, {words.duration(view.seconds)}"
@@ -142,8 +141,7 @@ def card_lines(score: Score) -> list[tuple[str, str]]:
     if score.loop.realism.total:
         real = ", ".join(f"{words.score(card.ocr)} by {whose}" for whose, card in cards)
         lines.append(("realism", real))
-    if sound := words.soundness_line(score.report):
-        lines.append(("picture", sound))
+    lines += words.soundness_lines(score.report)
     lines += [("note", text) for text in score.warnings]
     mixed = next(filter(None, (words.method_line(card) for _, card in cards)), "")
     lines += [("note", note) for note in score.reporting.notes]

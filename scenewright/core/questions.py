@@ -45,7 +45,6 @@ from scenewright.core.english import (
 )
 from scenewright.core.facts import (
     ASPECTS,
-    NOTHING_EXTRA,
     SOUNDNESS,
     WELL_FORMED,
     Counting,
@@ -732,23 +731,22 @@ def nothing_else_question(things: Iterable[tuple[str, int]]) -> str:
 def soundness_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:
     """Return the facts that no object is malformed, and that nothing is there unasked.
 
+    None of a scene without objects.
     They are not facts of the scene: no score counts them, and nothing depends on them.
     """
     things = Counter(item.name for item in scene.objects)
-    asked = {WELL_FORMED: (ALL_WHOLE, "yes", ())}
-    if things:
-        asked[NOTHING_EXTRA] = (nothing_else_question(things.items()), "no", tuple(things))
+    questions = (ALL_WHOLE, nothing_else_question(things.items())) if things else ()
     return tuple(
         Fact(
             id=id_,
             kind="soundness",
             subject="",
-            classes=classes,
-            statement=SOUNDNESS[id_],
+            classes=() if id_ == WELL_FORMED else tuple(things),
+            statement=statement,
             question=question,
-            expected=expected,
+            expected="yes" if id_ == WELL_FORMED else "no",
         )
-        for id_, (question, expected, classes) in asked.items()
+        for (id_, statement), question in zip(SOUNDNESS.items(), questions, strict=False)
     )
 
 

@@ -149,10 +149,9 @@ async def judge_candidate(
     if context.record.is_judged(round, role):
         return
     size = size_of(scene)
-    form = context.options.form
-    facts = await run_in_worker_if_large(size, form.facts, scene)
+    facts = await run_in_worker_if_large(size, context.options.form.facts, scene)
     if context.asks_soundness(role):
-        facts = (*facts, *form.soundness(scene))
+        facts = (*facts, *context.options.form.soundness(scene))
     judging = _Judging(JudgeRouter(context, role), facts, context)
     for fact_id, state in (decided or {}).items():
         judging.known[fact_id] = Verdict(fact_id=fact_id, state=state)

@@ -661,12 +661,14 @@ def soundness_words(card: ScoreCard | None) -> dict[str, str]:
     return found
 
 
-def soundness_line(card: ScoreCard | None) -> str:
-    """Return ``well formed: yes (0.93), nothing extra: no (0.12)``; empty if nobody could judge."""
+def soundness_lines(card: ScoreCard | None) -> list[tuple[str, str]]:
+    """Return label and value of the terminal's line; none where nobody could judge.
+
+    The value is ``well formed: yes (0.93), nothing extra: no (0.12)``.
+    """
     said = soundness_words(card)
-    if set(said.values()) <= {NOT_JUDGED}:
-        return ""
-    return ", ".join(f"{statement}: {words}" for statement, words in said.items())
+    line = ", ".join(f"{statement}: {words}" for statement, words in said.items())
+    return [] if set(said.values()) <= {NOT_JUDGED} else [("picture", line)]
 
 
 def realism_lines(view: RunRecord) -> list[tuple[str, str]]:
