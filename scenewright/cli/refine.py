@@ -110,15 +110,19 @@ def exit_code(card: ScoreCard | None) -> terminal.Exit:
 
 
 def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
-    """Return the scores and recalls of a card, or None without one."""
+    """Return the scores, recalls and soundness of a card, or None without one."""
     if card is None:
         return None
-    kinds = ("object", "attribute", "relation")
+    from scenewright.core.facts import SOUNDNESS
+
+    kinds, told = ("object", "attribute", "relation"), ("state", "probability", "reason")
+    sound = {SOUNDNESS[v.fact_id]: terminal.fields_of(v, *told) for v in card.soundness}
     return {
         **terminal.fields_of(card, "sgscore", "fact_recall", "expected_recall"),
         **{f"{kind}_recall": getattr(card, f"{kind}s").value for kind in kinds},
         **terminal.fields_of(card, "satisfied", probability_methods=card.methods),
         **({"ocr": card.ocr} if card.realism.total else {}),
+        **({"soundness": sound} if sound else {}),
     }
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from scenewright.cli.console import print_labelled, table_of
 from scenewright.core.answers import FactLine, in_lines
-from scenewright.core.facts import ScoreCard
+from scenewright.core.facts import SOUNDNESS, ScoreCard
 from scenewright.graphs import events
 from scenewright.runs.record import ROLES, RunRecord, Shown
 from scenewright.runs.report import words
@@ -97,6 +97,7 @@ def result_lines(view: RunRecord, page: str = "") -> list[tuple[str, str]]:
     if view.reporting.kind == "none" and view.finished is not None:
         lines.append(("", view.reporting.line))
     lines += words.realism_lines(view)
+    lines += words.soundness_lines(view.card("report"))
     lines += [("note", note) for note in view.reporting.notes]
     rounds = words.count(len(view.rounds), "round")
     spent = f"{words.count(view.images, 'image')} drawn, {words.duration(view.seconds)}"
@@ -140,6 +141,7 @@ def card_lines(score: Score) -> list[tuple[str, str]]:
     if score.loop.realism.total:
         real = ", ".join(f"{words.score(card.ocr)} by {whose}" for whose, card in cards)
         lines.append(("realism", real))
+    lines += words.soundness_lines(score.report)
     lines += [("note", text) for text in score.warnings]
     mixed = next(filter(None, (words.method_line(card) for _, card in cards)), "")
     lines += [("note", note) for note in score.reporting.notes]
@@ -184,7 +186,7 @@ def score_table(score: Score, console: Console) -> Table:
 
 def unscored_lines(score: Score) -> list[str]:
     """Return each judge's reasons for unscored facts: each reason once, with its facts."""
-    statements = {fact.id: fact.statement for fact in score.facts}
+    statements = {**SOUNDNESS, **{fact.id: fact.statement for fact in score.facts}}
     found: dict[tuple[str, str], list[str]] = {}
     for group in score.answers:
         for answer in group.answers:

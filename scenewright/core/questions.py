@@ -43,7 +43,15 @@ from scenewright.core.english import (
     state_follows_noun,
     takes_article,
 )
-from scenewright.core.facts import ASPECTS, Counting, Fact, FactError, RealismAspect
+from scenewright.core.facts import (
+    ASPECTS,
+    SOUNDNESS,
+    WELL_FORMED,
+    Counting,
+    Fact,
+    FactError,
+    RealismAspect,
+)
 from scenewright.core.inflection import ing_form, plural, verb_base
 from scenewright.core.intent import Exclusion
 from scenewright.core.predicate_statistics import DEFAULT, PredicateStatistics, load_predicates
@@ -55,6 +63,8 @@ from scenewright.core.wording import Names
 Protocol = Literal["scene-bench", "grounded"]
 PROTOCOLS: tuple[Protocol, ...] = ("scene-bench", "grounded")
 NO_RELATION = "no visible relationship"
+ALL_WHOLE = "Is every object in the image whole and well formed?"
+"""Question for a picture without a malformed object; expected is yes."""
 
 _ASPECT_WORDS: dict[RealismAspect, str] = {
     "shape": "shape and structure",
@@ -511,6 +521,10 @@ class QuestionForm:
         """Return the facts of ``scene``; raises what :func:`facts_of` raises."""
         return _facts_in(scene, self)
 
+    def soundness(self, scene: SceneGraph) -> tuple[Fact, ...]:
+        """Return the facts of :func:`soundness_facts_of`; none by the paper's protocol."""
+        return () if self.protocol == "scene-bench" else soundness_facts_of(scene)
+
 
 # Every node of a loop needs the facts of its scene.
 @lru_cache(maxsize=64)
@@ -699,6 +713,40 @@ def realism_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:
         )
         for item in scene.objects
         for aspect in ASPECTS
+    )
+
+
+def nothing_else_question(things: Iterable[tuple[str, int]]) -> str:
+    """Return the question for anything beside ``things`` (class, number); expected is no.
+
+    >>> nothing_else_question([("dog", 1), ("cat", 2)])
+    'Besides a dog and 2 cats, is there anything else in the image?'
+    """
+    asked = (
+        indefinite(name) if number == 1 else f"{number} {plural(name)}" for name, number in things
+    )
+    return f"Besides {listed(asked)}, is there anything else in the image?"
+
+
+def soundness_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:
+    """Return the facts that no object is malformed, and that nothing is there unasked.
+
+    None of a scene without objects.
+    They are not facts of the scene: no score counts them, and nothing depends on them.
+    """
+    things = Counter(item.name for item in scene.objects)
+    questions = (ALL_WHOLE, nothing_else_question(things.items())) if things else ()
+    return tuple(
+        Fact(
+            id=id_,
+            kind="soundness",
+            subject="",
+            classes=() if id_ == WELL_FORMED else tuple(things),
+            statement=statement,
+            question=question,
+            expected="yes" if id_ == WELL_FORMED else "no",
+        )
+        for (id_, statement), question in zip(SOUNDNESS.items(), questions, strict=False)
     )
 
 

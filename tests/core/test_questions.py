@@ -22,6 +22,7 @@ from scenewright.core.predicate_statistics import (
     load_predicates,
 )
 from scenewright.core.questions import (
+    ALL_WHOLE,
     NO_RELATION,
     PROTOCOLS,
     Protocol,
@@ -30,6 +31,7 @@ from scenewright.core.questions import (
     distinguishing_keys,
     facts_of,
     instance_order,
+    nothing_else_question,
     noun_phrase,
     object_fact_id,
     object_in_words,
@@ -37,6 +39,7 @@ from scenewright.core.questions import (
     realism_facts_of,
     relation_fact_id,
     relation_options,
+    soundness_facts_of,
 )
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.core.vocabulary import canonical, holds_with, opposite
@@ -637,3 +640,29 @@ def test_the_questions_that_the_miniatures_judges_learnt_stay_as_they_are() -> N
             f"Is there {article(color)} {color} {kind} in the image?",
             f"Are there at least 2 {color} {many} in the image?",
         ]
+
+
+@pytest.mark.parametrize(
+    ("things", "named"),
+    [
+        ([("dog", 1), ("cat", 2)], "a dog and 2 cats"),
+        ([("umbrella", 1)], "an umbrella"),
+        ([("person", 3), ("snow", 1), ("scissors", 1)], "3 persons, snow and scissors"),
+    ],
+)
+def test_what_was_asked_for_is_listed_beside_anything_else(
+    things: list[tuple[str, int]], named: str
+) -> None:
+    assert nothing_else_question(things) == f"Besides {named}, is there anything else in the image?"
+
+
+def test_soundness_is_asked_of_the_whole_picture_beside_the_facts_of_its_scene() -> None:
+    scene = load_scene("red dog left of cat; blue dog on table")
+    whole, extra = soundness_facts_of(scene)
+    assert (whole.question, whole.expected, whole.classes) == (ALL_WHOLE, "yes", ())
+    assert extra.question == nothing_else_question([("dog", 2), ("cat", 1), ("table", 1)])
+    assert (extra.expected, extra.classes) == ("no", ("dog", "cat", "table"))
+    assert {fact.id for fact in (whole, extra)}.isdisjoint(f.id for f in facts_of(scene))
+    assert not any(fact.of_graph or fact.depends_on for fact in (whole, extra))
+    assert QuestionForm().soundness(scene) == (whole, extra)
+    assert QuestionForm("scene-bench").soundness(scene) == ()

@@ -453,6 +453,9 @@ def _stats(view: RunRecord, live: bool) -> tuple[Stat, ...]:
         if before is not None or after is not None:
             note = f"{words.score(before)} in round {first}, {role} judges"
             stats.append(Stat("Realism (OcR)", words.score(after), note))
+    for statement, said in words.soundness_words(view.card("report")).items():
+        note = "no judge of the report can say" if said == words.NOT_JUDGED else "report judges"
+        stats.append(Stat(statement.capitalize(), said, note))
     kept = "" if view.best is None else f"kept round {view.best.index}"
     stats.append(Stat("Rounds", str(len(view.rounds)), kept))
     if view.finished is not None or not live:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from scenewright.agents.composers.check import PromptChanges
 from scenewright.core.facts import (
+    SOUNDNESS,
     Answer,
     Fact,
     ProbabilityMethod,
@@ -647,6 +648,27 @@ def fact_title(fact: Fact, r: Round) -> str:
 
 
 LOOP = "by the judges of the loop"
+NOT_JUDGED = "not judged"
+
+
+def soundness_words(card: ScoreCard | None) -> dict[str, str]:
+    """Return statement → ``yes (0.93)`` of each fact of soundness; empty if none were asked."""
+    found = {}
+    for verdict in () if card is None else card.soundness:
+        known = "" if verdict.probability is None else f" ({score(verdict.probability)})"
+        said = f"{verdict.state}{known}" if verdict.state in ("yes", "no") else NOT_JUDGED
+        found[SOUNDNESS[verdict.fact_id]] = said
+    return found
+
+
+def soundness_lines(card: ScoreCard | None) -> list[tuple[str, str]]:
+    """Return label and value of the terminal's line; none where nobody could judge.
+
+    The value is ``well formed: yes (0.93), nothing extra: no (0.12)``.
+    """
+    said = soundness_words(card)
+    line = ", ".join(f"{statement}: {words}" for statement, words in said.items())
+    return [] if set(said.values()) <= {NOT_JUDGED} else [("picture", line)]
 
 
 def realism_lines(view: RunRecord) -> list[tuple[str, str]]:
