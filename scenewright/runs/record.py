@@ -325,9 +325,17 @@ class RunRecord:
         return scene_in_round(self.scenes, round)
 
     def composed(self, round: int) -> Composed | None:
-        """Return the newest prompt of a candidate up to ``round``; none before there is one."""
-        found = (r.written("candidate") for r in reversed(self.rounds) if r.index <= round)
-        return next(filter(None, found), None)
+        """Return the newest prompt of a candidate up to ``round``; none before there is one.
+
+        Of a scene that was planned anew only where the candidate of ``round`` is.
+        """
+        known = {r.index: r for r in self.rounds}
+        at: Round | None = known.get(round)
+        while at is not None and at.edit is not None:
+            at = known.get(at.edit.base)
+        layout = 0 if at is None or at.plan is None else at.plan.layout
+        written = (r.written("candidate") for r in reversed(self.rounds) if r.index <= round)
+        return next((one for one in written if one is not None and one.layout == layout), None)
 
     @property
     def drawn(self) -> list[Round]:
