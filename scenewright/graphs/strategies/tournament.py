@@ -96,7 +96,9 @@ class Tournament:
             tries = places[0].tries
             said = f"tried in vain {tries} times" if tries else "not all places are known"
             why += f" ({said})"
-        return self._plan(round_context, places, work, f"draws {{}} proposals for {what}", why, reference)
+        return self._plan(
+            round_context, places, work, f"draws {{}} proposals for {what}", why, reference
+        )
 
     def _plan_anew(self, round_context: RoundContext, places: Sequence[Place]) -> RepairPlan:
         place = _whole(places, round_context)
