@@ -277,7 +277,7 @@ def run_plan(plan: RunPlan, quiet: bool) -> terminal.Exit:
 def show_run(view: RunRecord, page: Path | None, ids: bool = False) -> terminal.Exit:
     """Print a run's table and its result, and return its exit code; ``ids`` shows facts' ids."""
     from scenewright.cli.run_display import legend, print_result
-    from scenewright.runs.report.words import look_of
+    from scenewright.runs.report.words import verdict_mark
 
     terminal.print_if_json(run_json(view, page))
     where = terminal.console()
@@ -285,7 +285,7 @@ def show_run(view: RunRecord, page: Path | None, ids: bool = False) -> terminal.
     for warning in prompt_warnings(view) if not where.quiet else ():
         terminal.note(f"warning: {warning}")
     cards = [card for r in view.rounds for card in r.cards.values()]
-    looks = {look_of(verdict) for card in cards for verdict in card.verdicts}
+    looks = {verdict_mark(verdict) for card in cards for verdict in card.verdicts}
     looks |= {
         r.state(fact.id) for r in view.rounds for fact in view.facts if not r.verdict(fact.id)
     }
@@ -342,7 +342,7 @@ def score(
     """
     from scenewright.cli.run_display import card_lines, legend, score_table, unscored_lines
     from scenewright.core.images import load_image
-    from scenewright.runs.report.words import look_of
+    from scenewright.runs.report.words import verdict_mark
     from scenewright.runs.scoring import score as ask
     from scenewright.runs.scoring import swapped
 
@@ -376,7 +376,7 @@ def score(
     for line in unscored_lines(found):
         terminal.say(f"{'unscored':<9}{line}")
     cards = [card for card in (found.loop, found.report) if card is not None]
-    where.print(legend({look_of(v) for card in cards for v in card.verdicts}, where))
+    where.print(legend({verdict_mark(v) for card in cards for v in card.verdicts}, where))
     return code
 
 

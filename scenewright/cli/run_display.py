@@ -30,18 +30,18 @@ STYLES = {"yes": "green", "no": "bold red", "unscored": "yellow"}
 ASCII = str.maketrans("✓✗–·", "yN-.")
 
 
-def symbol(look: words.Look, console: Console) -> str:
+def symbol(look: words.VerdictMark, console: Console) -> str:
     """Return ✓ ✓? ✓?? ✗ – ? · or, where the output cannot show them, y y? y?? N - ? ."""
     shown = words.SYMBOLS[look]
     return shown if console.encoding.lower().startswith("utf") else shown.translate(ASCII)
 
 
-def style(look: words.Look) -> str:
+def style(look: words.VerdictMark) -> str:
     """Return the style of a verdict's symbol."""
     return STYLES.get(look.partition("-")[0], "dim")
 
 
-def mark(look: words.Look, probability: float | None, console: Console) -> Text:
+def mark(look: words.VerdictMark, probability: float | None, console: Console) -> Text:
     """Return a verdict with its probability, coloured."""
     known = f" {words.percent(probability)}" if probability is not None else ""
     return Text(f"{symbol(look, console)}{known}", style=style(look))
@@ -49,7 +49,7 @@ def mark(look: words.Look, probability: float | None, console: Console) -> Text:
 
 def _verdict(verdict: Verdict | None, console: Console, missing: Shown = "pending") -> Text:
     probability = None if verdict is None else verdict.probability
-    return mark(words.look_of(verdict, missing), probability, console)
+    return mark(words.verdict_mark(verdict, missing), probability, console)
 
 
 def _answer(answer: Answer | None, console: Console) -> Text:
@@ -213,7 +213,7 @@ def unscored_lines(score: Score) -> list[str]:
     return lines
 
 
-def legend(looks: Collection[words.Look], console: Console) -> Text:
+def legend(looks: Collection[words.VerdictMark], console: Console) -> Text:
     """Return the meanings of the symbols of ``looks``, and of their grades where there are any."""
     said = [
         f"{symbol(look, console)} {meaning}"
@@ -367,7 +367,7 @@ class _Screen:
         for index, card in self.done.items():
             facts = Text()
             for verdict in card.verdicts[:60]:
-                look = words.look_of(verdict)
+                look = words.verdict_mark(verdict)
                 facts.append(symbol(look, console), style(look))
             line, score = Text(words.verdict_line(card)), Text(words.card_score(card), "bold")
             rows.add_row(Text(f"round {index}", "bold"), facts, line, score)

@@ -45,4 +45,5 @@ class Redrawer:
             for time in times:
                 found = self._unet(latents, time, encoder_hidden_states=words).sample
                 latents = self._scheduler.step(found, time, latents).prev_sample
-        return latents / scale
+        found_codes: torch.Tensor = latents / scale
+        return found_codes

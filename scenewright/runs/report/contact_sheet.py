@@ -68,7 +68,7 @@ def _marks(pen: ImageDraw.ImageDraw, shown: Round, left: int, top: int, width: i
     """Draw a mark for each stated fact: discs for yes, squares for no, the fuller the surer."""
     stated = () if shown.shown_card is None else shown.shown_card.stated
     for at, verdict in enumerate(stated[: width // STEP]):
-        state, _, grade = words.look_of(verdict).partition("-")
+        state, _, grade = words.verdict_mark(verdict).partition("-")
         box = (left + at * STEP, top, left + at * STEP + MARK, top + MARK)
         colour, edge = COLOURS.get(state, MUTED), {"": 0, "likely": 3, "hardly": 1}[grade]
         if state == "yes":

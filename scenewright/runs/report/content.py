@@ -256,7 +256,7 @@ def _group(view: RunRecord, kind: FactKind) -> Group | None:
     facts = [fact for line in (*now, *former) for fact in line.facts if fact.kind == kind]
     recalls = []
     for r in view.rounds:
-        looks = [words.look_of(r.shown_verdicts.get(fact.id), r.unjudged) for fact in facts]
+        looks = [words.verdict_mark(r.shown_verdicts.get(fact.id), r.unjudged) for fact in facts]
         states = [look.partition("-")[0] for look in looks if look != "unasked"]
         judged = "loop" in r.cards
         recalls.append(f"{states.count('yes')}/{len(states)}" if judged else "–")
@@ -269,7 +269,7 @@ def _marks(view: RunRecord, r: Round, groups: tuple[Group, ...]) -> dict[str, Ma
     shown = {line.decided(r.shown_verdicts).id for line in lines}
     marks = {}
     for at, fact in enumerate((*view.facts, *view.former)):
-        look = words.look_of(r.shown_verdicts.get(fact.id), r.unjudged)
+        look = words.verdict_mark(r.shown_verdicts.get(fact.id), r.unjudged)
         if fact.id in shown:
             marks[fact.id] = Mark(look, words.fact_title(fact, r), f"t{at}-{r.index}")
         else:

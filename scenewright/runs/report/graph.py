@@ -9,7 +9,7 @@ from scenewright.core.facts import Fact
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.runs.report import templates
 from scenewright.runs.report.layout import MAX_ROW, WRAP, TooLarge, lay_out
-from scenewright.runs.report.words import MEANINGS, Look, shorten, text_width
+from scenewright.runs.report.words import MEANINGS, VerdictMark, shorten, text_width
 
 NAME_SIZE = 14.0
 CHIP_SIZE = 12.0
@@ -32,9 +32,9 @@ _SIZES = {"ICON": ICON, "PAD": PAD, "CHIP_HEIGHT": CHIP_HEIGHT, "MARGIN": MARGIN
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Look of one fact."""
+    """VerdictMark of one fact."""
 
-    look: Look
+    look: VerdictMark
     """State and certainty, which decide colour, line and icon."""
     title: str
     """Everything known of the fact, as plain text."""

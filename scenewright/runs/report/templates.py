@@ -13,7 +13,7 @@ _FILTERS = (
     "author", "begun", "card_score", "changes_line", "complexity_line", "count",
     "covered_score", "drawing_line",
     "duration",
-    "file_stem", "isoformat", "look_of", "method_words", "money", "percent", "score",
+    "file_stem", "isoformat", "verdict_mark", "method_words", "money", "percent", "score",
     "selected_line", "settled_line", "shorten", "signed", "steps", "timestamp", "tool_call",
 )  # fmt: skip
 """Functions of :mod:`.words` that templates use as filters."""

@@ -41,14 +41,14 @@ _MOST_DROPPED = 8
 _MOST_MISSING = 160
 """Characters in which missing parts are named."""
 Grade = Literal["sure", "likely", "hardly"]
-"""How sure a panel is of its yes or no."""
-SURE = 0.9
+"""Certainty of a panel of its yes or no."""
+SURE_FROM = 0.9
 """Probability of its verdict from which a panel is sure."""
-LIKELY = 0.7
+LIKELY_FROM = 0.7
 """Probability of its verdict from which it is likely."""
-Look = Literal[Shown, "yes-likely", "yes-hardly", "no-likely", "no-hardly"]
+VerdictMark = Literal[Shown, "yes-likely", "yes-hardly", "no-likely", "no-hardly"]
 """A state, with its grade where the panel is not sure of it."""
-SYMBOLS: Mapping[Look, str] = {
+SYMBOLS: Mapping[VerdictMark, str] = {
     "yes": "✓",
     "yes-likely": "✓?",
     "yes-hardly": "✓??",
@@ -60,7 +60,7 @@ SYMBOLS: Mapping[Look, str] = {
     "pending": "·",
     "unasked": " ",
 }
-MEANINGS: Mapping[Look, str] = {
+MEANINGS: Mapping[VerdictMark, str] = {
     "yes": "holds",
     "yes-likely": "likely holds",
     "yes-hardly": "holds, hardly sure",
@@ -173,11 +173,11 @@ def grade_of(verdict: Verdict) -> Grade | None:
     if verdict.state not in ("yes", "no") or (lead := verdict.lead) is None:
         return None
     likely = lead if verdict.state == "yes" else 1.0 - lead
-    return "sure" if likely >= SURE else "likely" if likely >= LIKELY else "hardly"
+    return "sure" if likely >= SURE_FROM else "likely" if likely >= LIKELY_FROM else "hardly"
 
 
-def look_of(verdict: Verdict | None, missing: Shown = "pending") -> Look:
-    """Return the look of a verdict; ``missing`` is that of none."""
+def verdict_mark(verdict: Verdict | None, missing: Shown = "pending") -> VerdictMark:
+    """Return the mark of a verdict; ``missing`` is that of none."""
     if verdict is None:
         return missing
     grade = grade_of(verdict)
@@ -191,8 +191,8 @@ def look_of(verdict: Verdict | None, missing: Shown = "pending") -> Look:
 def certainty_line() -> str:
     """Return what the three grades of a yes or no mean, for legends."""
     return (
-        f"Sure: {percent(SURE)} or more for what is said; likely: {percent(LIKELY)} or more; "
-        "below that hardly sure. A choice is weighed against its strongest rival."
+        f"Sure: {percent(SURE_FROM)} or more for what is said; likely: {percent(LIKELY_FROM)} or "
+        "more; below that hardly sure. A choice is weighed against its strongest rival."
     )
 
 

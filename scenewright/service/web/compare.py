@@ -77,7 +77,7 @@ class Compared:
     """The fact, in the words of the first."""
     other: Fact
     """The same fact, in the words of the second."""
-    looks: tuple[words.Look, words.Look]
+    looks: tuple[words.VerdictMark, words.VerdictMark]
     """The verdicts on it in the first picture and in the second."""
 
     @property
@@ -150,8 +150,8 @@ def _rounds_page(
     return _page(request, sides, facts, line=line)
 
 
-def _look(shown: Round, fact: Fact) -> words.Look:
-    return words.look_of(shown.shown_verdicts.get(fact.id), shown.unjudged)
+def _look(shown: Round, fact: Fact) -> words.VerdictMark:
+    return words.verdict_mark(shown.shown_verdicts.get(fact.id), shown.unjudged)
 
 
 def _score_by(role: Role, side: Side) -> str:

@@ -170,7 +170,7 @@ def _form(request: Request, run: Run, view: RunRecord, base: int | None) -> HTML
         raise NotFound(f"round {base} has no judged picture: choose one of rounds {numbers}")
     number = chosen.index
     # The run goes on from what the judges of the loop see.
-    looks = {f.id: words.look_of(chosen.verdict(f.id), chosen.unjudged) for f in view.facts}
+    looks = {f.id: words.verdict_mark(chosen.verdict(f.id), chosen.unjudged) for f in view.facts}
     marks = {
         fact.id: Mark(look := looks[fact.id], words.MEANINGS[look], fact=fact.id)
         for fact in view.facts

@@ -111,7 +111,7 @@ def test_a_yes_or_no_has_three_grades(
 ) -> None:
     verdict = Verdict(fact_id="o:a", state=state, probability=probability, rival_probability=rival)
     assert words.grade_of(verdict) == grade
-    assert words.look_of(verdict) == look
+    assert words.verdict_mark(verdict) == look
 
 
 def test_the_grades_have_marks_of_their_own_on_the_page_and_in_the_terminal(
