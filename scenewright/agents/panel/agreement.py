@@ -5,7 +5,8 @@ others', both centred within the kind of fact: squared, since that is the share 
 has in common with them. The weights of that mean are the same weights, so they are iterated from
 equal ones until they settle. A judge that never varies, or says the opposite of the others, weighs
 nothing. Of the weights :data:`SHARE` are these, the rest equal ones of the judges that weigh
-anything, which costs little where judges differ and much less where a clique agrees. The panel is the weighted mean of probabilities, the linear opinion pool (Stone, 1961).
+anything, which costs little where judges differ and much less where a clique agrees. The panel is
+the weighted mean of probabilities, the linear opinion pool (Stone, 1961).
 
 Weights by agreement follow whoever agrees. On panels that people rated they are much better than
 equal ones where judges differ, and never clearly worse (``people.…`` of
