@@ -294,9 +294,9 @@ def _sheet(folder: Path, shown: Sequence[tuple[str, str, tuple[Fact, ...]]]) -> 
         tops.append(tops[-1] + pictures[0].height + text_height + _MARGIN)
     page = Image.new("RGB", (_MARGIN + width * min(_COLUMNS, len(shown)), tops[-1]), "white")
     pen = ImageDraw.Draw(page)
-    for at, (picture, text) in enumerate(zip(pictures, lines, strict=True)):
+    for at, (shot, text) in enumerate(zip(pictures, lines, strict=True)):
         left, top = _MARGIN + width * (at % _COLUMNS), tops[at // _COLUMNS]
-        page.paste(picture, (left, top))
+        page.paste(shot, (left, top))
         for number, line in enumerate(text):
-            pen.text((left, top + picture.height + _LINE * number), line, "black", font)
+            pen.text((left, top + shot.height + _LINE * number), line, "black", font)
     return page
