@@ -38,6 +38,7 @@ from scenewright.core.facts import Fact
 from scenewright.core.images import ImageStore
 from scenewright.core.ports.backend import GenerationRequest
 from scenewright.core.ports.judge import Judge
+from scenewright.core.questions import soundness_facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.events import Answered, Event, Generated, RunStarted
@@ -107,7 +108,8 @@ def stages_of(events: Sequence[Event]) -> list[Stage]:
     waves: dict[str, list[Question]] = {}
     for event in events:
         if isinstance(event, RunStarted):
-            facts = {fact.id: fact for fact in event.facts}
+            asked_about = (*event.facts, *soundness_facts_of(event.scene))
+            facts = {fact.id: fact for fact in asked_about}
         elif isinstance(event, Generated):
             if event.cached:
                 raise ValueError(f"{event.key} was not drawn by this run: replay a fresh one")

@@ -435,14 +435,16 @@ class RunRecord:
 def shown_role(loop: ScoreCard | None, report: ScoreCard | None) -> Role:
     """Return whose card of a picture people read: that of the report's judges where they looked.
 
-    That of the loop's where those of the report could not score what these could, or were asked
-    of another scene, before an edit.
+    That of the loop's where those of the report could not score what these could, were asked of
+    another scene, before an edit, or a person decided a fact: a person's word has no probability.
     """
     if report is None:
         return "loop"
     if loop is not None:
         asked, known = ({v.fact_id for v in card.verdicts} for card in (loop, report))
-        if not asked <= known or (report.sgscore is None and loop.sgscore is not None):
+        decided = any(v.state in ("yes", "no") and v.probability is None for v in loop.verdicts)
+        unlike = not asked <= known or (report.sgscore is None and loop.sgscore is not None)
+        if decided or unlike:
             return "loop"
     return "report"
 

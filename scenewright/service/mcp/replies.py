@@ -220,6 +220,7 @@ class ScoredImage(BaseModel):
 def scored_image(found: ScoreResponse) -> ScoredImage:
     """Return the reply about a picture that was scored."""
     report = found.report
+    asked = {fact.id for fact in found.facts}
     return ScoredImage(
         satisfied=found.loop.satisfied,
         score=found.loop.sgscore,
@@ -227,7 +228,7 @@ def scored_image(found: ScoreResponse) -> ScoredImage:
         reporting=found.reporting,
         facts=fact_statuses(found.facts, found.loop),
         answers={
-            one.judge_id: {answer.fact_id: answer.state for answer in one.answers}
+            one.judge_id: {a.fact_id: a.state for a in one.answers if a.fact_id in asked}
             for one in found.answers
         },
         warnings=found.warnings,

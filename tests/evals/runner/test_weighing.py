@@ -82,7 +82,8 @@ async def test_judges_that_guess_decide_no_verdict(tmp_path: Path) -> None:
     found = await evaluated(tmp_path / "e")
     weights = found.manifest[WEIGHED]["report"]
     by_judge = dict(zip(weights["judges"], weights["weights"], strict=True))
-    assert sum(by_judge[f"scripted:{name}"] for name in "de") < 0.1
+    # Half of an equal share is left to them at most.
+    assert sum(by_judge[f"scripted:{name}"] for name in "de") < 0.25
     assert found.manifest["config"]["panels"]["report"]["aggregation"] == "agreement"
     (note,) = weighing_notes(found.manifest)
     assert "weighed by their agreement on" in note

@@ -64,7 +64,7 @@ def test_losses_see_what_pixels_hardly_tell() -> None:
     wrong_ground.view(1, 3, -1)[..., ground] += 0.2
     thing = picture_loss(wrong_thing, wanted, objects)
     assert thing > 1.5 * picture_loss(wrong_ground, wanted, objects)
-    assert picture_loss(wanted, wanted, objects) == 0
+    assert picture_loss(wanted, wanted, objects) < 1e-3 * thing
 
 
 @torch.no_grad()
