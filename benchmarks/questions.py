@@ -278,7 +278,7 @@ def main_figures(data: Path, quick: bool, show: bool) -> tuple[int, dict[str, An
         return None
     figures: dict[str, Any] = {}
     for name, questions in asked.items():
-        figures |= prefixed(name, measure(questions))
+        figures |= prefixed(f"{name}.", measure(questions))
     figures |= measure([one for questions in house for one in questions])
     if not quick:
         figures |= typed(facts)
