@@ -191,7 +191,9 @@ def rarest(asked: Sequence[SceneQuestions]) -> list[float]:
 def mirrored(asked: Sequence[SceneQuestions]) -> list[bool]:
     """Return for each question about a direction whether it offers the opposite."""
     return [
-        any(synonymous(option, str(opposite(str(fact.predicate)))) for option in wrong_options(fact))
+        any(
+            synonymous(option, str(opposite(str(fact.predicate)))) for option in wrong_options(fact)
+        )
         for one in asked
         for fact in one.facts
         if canonical(str(fact.predicate)) in DIRECTIONS
@@ -268,9 +270,7 @@ def measure(asked: Sequence[SceneQuestions]) -> dict[str, Any]:
 def main_figures(data: Path, quick: bool, show: bool) -> tuple[int, dict[str, Any]] | None:
     """Return the number of relations and the figures; None if the questions are only printed."""
     sets = scenes_of(data, QUICK if quick else DRAWN, QUICK if quick else PAINTED)
-    asked = {
-        name: asked_of(scenes, predicates_of(name, scenes)) for name, scenes in sets.items()
-    }
+    asked = {name: asked_of(scenes, predicates_of(name, scenes)) for name, scenes in sets.items()}
     house = [questions for name, questions in asked.items() if name != "painted"]
     facts = sampled(house)
     if show:

@@ -39,7 +39,6 @@ from scenewright.core.vocabulary import (
     is_weak,
     is_wording,
     opposite,
-    synonymous,
 )
 
 BUILT_IN: dict[str, str] = {
@@ -168,7 +167,9 @@ class PredicateStatistics:
             sorted(
                 predicate
                 for predicate, n in self.totals.items()
-                if n >= LEAST_SEEN and is_wording(predicate) and (not is_weak(predicate) or predicate == "next to")
+                if n >= LEAST_SEEN
+                and is_wording(predicate)
+                and (not is_weak(predicate) or predicate == "next to")
             )
         )
 
@@ -285,8 +286,15 @@ class PredicateStatistics:
 def _levels(source: str, target: str) -> tuple[tuple[tuple[str, str], ...], ...]:
     """Return the keys under which a pair of classes is counted, from coarse to fine."""
     kinds = (category_of(source), category_of(target))
-    found = (((kinds[0], ""), ("", kinds[1])), (kinds,), ((source, ""), ("", target)), ((source, target),))
-    return tuple(tuple(ends for ends in some if all(ends) or len(some) > 1 and any(ends)) for some in found)
+    found = (
+        ((kinds[0], ""), ("", kinds[1])),
+        (kinds,),
+        ((source, ""), ("", target)),
+        ((source, target),),
+    )
+    return tuple(
+        tuple(ends for ends in some if all(ends) or (len(some) > 1 and any(ends))) for some in found
+    )
 
 
 def _follows(other: str, true: Collection[str]) -> bool:

@@ -64,6 +64,12 @@ class BlindRecall:
 
     recall: Figure
     """Share of relation questions answered right, with its interval over scenes."""
+    constant: float
+    """Share that the predicate gets that is right most often, said to all of them."""
+    open_recall: float | None
+    """:attr:`recall` of the questions that the classes do not settle; None without any."""
+    open_share: float
+    """Share of these questions."""
     chance: float
     """Share that random guessing gets."""
     pairs_seen: float
@@ -82,7 +88,9 @@ class BlindRecall:
             f"Blind baseline: {100 * (found.value or 0.0):.1f} %{between} of the {found.n} "
             "relation questions are answered right without the picture, by the predicate that "
             "joins the two classes most often in the set's other scenes; chance is "
-            f"{100 * self.chance:.0f} %."
+            f"{100 * self.chance:.0f} %, one answer to all gets {100 * self.constant:.1f} %. "
+            f"Where the two classes do not settle it ({100 * self.open_share:.0f} % of them): "
+            f"{'–' if self.open_recall is None else f'{100 * self.open_recall:.1f} %'}."
         )
 
     def as_json(self) -> dict[str, float | int | None]:
@@ -93,6 +101,9 @@ class BlindRecall:
             "low": found.low,
             "high": found.high,
             "n": found.n,
+            "constant": self.constant,
+            "open_recall": self.open_recall,
+            "open_share": self.open_share,
             "chance": self.chance,
             "pairs_seen": self.pairs_seen,
         }
@@ -171,7 +182,11 @@ def blind_recall(asked: Sequence[SceneQuestions], seed: int = 0) -> BlindRecall 
         return None
     places = np.array([guess.scene for guess in guesses])
     right = np.array([guess.right for guess in guesses])
+    undecided = [guess.right for guess in guesses if not guess.fact.settled]
     return BlindRecall(
+        constant=float(np.mean([guess.right for guess in constant_guesses(asked)])),
+        open_recall=float(np.mean(undecided)) if undecided else None,
+        open_share=len(undecided) / len(guesses),
         recall=Bootstrap(len(asked), seed).share(places, right),
         chance=float(np.mean([guess.chance for guess in guesses])),
         pairs_seen=float(np.mean([guess.seen for guess in guesses])),
