@@ -1,7 +1,7 @@
 """Whether relation questions need the picture: what they give away without it.
 
-``python -m benchmarks.questions [--quick] [--data FOLDER] [--show]``. All relations of DSG-1k, of the
-SG2Im scenes, of GenEval and of prompts drawn here are put into questions of the house protocol;
+``python -m benchmarks.questions [--quick] [--data FOLDER] [--show]``. All relations of DSG-1k, of
+the SG2Im scenes, of GenEval and of prompts drawn here are put into questions of the house protocol;
 nobody is asked. A question is *open* where wrong options are as plausible for its two classes as
 the right one, and *settled* where the data knows none: figures are of open ones unless they say so.
 
