@@ -290,6 +290,23 @@ def option_text(predicate: str) -> str:
     return f"{said} {rest}" if rest else said
 
 
+ALL_WHOLE = "Is every object in the image whole and well formed?"
+"""Question for malformed things."""
+
+
+def nothing_else_question(things: Iterable[tuple[str, int]]) -> str:
+    """Return the question for things that nobody asked for, beside (class, number) pairs.
+
+    >>> nothing_else_question([("dog", 1), ("cat", 2)])
+    'Besides a dog and 2 cats, is there anything else in the image?'
+    """
+    named = [
+        f"{article(name)} {name}" if number == 1 else f"{number} {plural(name)}"
+        for name, number in things
+    ]
+    return f"Besides {listed(named)}, is there anything else in the image?"
+
+
 def relation_options(
     predicate: str,
     shuffle_key: tuple[object, ...],

@@ -1,0 +1,259 @@
+"""Flaws of drawn pictures, put into paintings: what judges must not take for the thing itself.
+
+A generator leaves heads off, melts small things to blobs, grows two things into one and lets things
+hover. A flawed thing is there no more: a person who sees the picture would not name it, or not call
+it whole. What hovers is whole, and touches nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from PIL import Image, ImageDraw, ImageFilter
+
+from scenewright.miniature.painter import Layer, compose, layers_of, scale_of
+from scenewright.miniature.truth import Painting, Truth
+from scenewright.miniature.world import COLORS
+
+_HEADS: Mapping[str, tuple[float, float, float, float]] = {
+    "person": (0.0, 0.0, 1.0, 0.34),
+    "cat": (0.0, 0.0, 1.0, 0.57),
+    "dog": (0.55, 0.0, 1.0, 0.55),
+}
+"""Kind → its head as shares of its box: left, top, right, bottom."""
+_LIFTED = ("on", "riding", "wearing", "holding")
+"""Contacts that end when one of the two is moved away."""
+_GAP = (4, 10)
+"""Pixels of a gap between things that should touch, at least and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flawed:
+    """A painting with flaws."""
+
+    image: Image.Image
+    """RGB."""
+    truth: Truth
+    """Boxes and contacts as they are drawn."""
+    gone: frozenset[str] = frozenset()
+    """Ids of things of which nothing is left."""
+    broken: frozenset[str] = frozenset()
+    """Ids of things of which something is left, but not the thing."""
+
+    def without_small(self) -> Flawed:
+        """Return the same with all things that are drawn small among the broken ones."""
+        small = {
+            item.id
+            for item in self.truth.scene.objects
+            if item.id not in self.gone and scale_of(item, self.truth.boxes[item.id]) < 1
+        }
+        return replace(self, broken=self.broken | small)
+
+    @property
+    def lacking(self) -> frozenset[str]:
+        """Ids of things that are not there."""
+        return self.gone | self.broken
+
+
+def flawed(rng: random.Random, painting: Painting, share: float) -> Flawed:
+    """Return ``painting``, in ``share`` of the cases with one to three flaws."""
+    truth = painting.truth
+    if rng.random() >= share:
+        return Flawed(painting.image, truth)
+    gone: set[str] = set()
+    broken: set[str] = set()
+    if rng.random() < 0.35:
+        truth = _parted(rng, truth)
+    layers = {layer.object_id: layer for layer in layers_of(truth)}
+    names = {item.id: item.name for item in truth.scene.objects}
+    for _ in range(rng.choice((0, 1, 1, 1, 2, 3) if truth is not painting.truth else (1, 1, 2, 3))):
+        ids = [key for key in layers if key not in broken]
+        if not ids:
+            break
+        chosen = _chosen(rng, ids, names, truth)
+        draw = rng.random()
+        if draw < 0.2 and not _carries(chosen, truth):
+            del layers[chosen]
+            gone.add(chosen)
+        elif draw < 0.35 and (other := _neighbour(chosen, [i for i in ids if i != chosen], truth)):
+            layers[chosen], layers[other] = _merged(rng, layers[chosen], layers[other])
+            broken |= {chosen, other}
+        else:
+            scale = scale_of(truth.scene.object(chosen), truth.boxes[chosen])
+            color = truth.scene.object(chosen).attributes["color"]
+            layers[chosen] = _spoiled(rng, layers[chosen], names[chosen], scale, color)
+            broken.add(chosen)
+            for s, p, t in truth.contacts:
+                if (s, p) == (chosen, "wearing") and t in layers and t not in broken:
+                    # Without a head the hat sinks to the shoulders.
+                    sunk = rng.uniform(0.0, 0.3) * truth.boxes[s].height
+                    layers[t] = replace(layers[t], top=layers[t].top + round(sunk))
+    image = compose(truth, layers.values())
+    return Flawed(image, truth, frozenset(gone), frozenset(broken))
+
+
+def _chosen(rng: random.Random, ids: Sequence[str], names: Mapping[str, str], truth: Truth) -> str:
+    """Return a thing, more often one with a head or in contact: there generators fail."""
+    touching = {one for s, _, t in truth.contacts for one in (s, t)}
+    weights = [1 + 2 * (one in touching) + (names[one] in _HEADS) for one in ids]
+    return rng.choices(ids, weights)[0]
+
+
+def _carries(object_id: str, truth: Truth) -> bool:
+    """Return whether something would hang in the air without it."""
+    return any(
+        (t if p in ("on", "riding") else s) == object_id
+        for s, p, t in truth.contacts
+        if p in ("on", "riding", "wearing", "holding")
+    )
+
+
+def _neighbour(object_id: str, others: Sequence[str], truth: Truth) -> str | None:
+    """Return the nearest other thing, if it is near enough to grow into; None if none is."""
+    x, y = truth.boxes[object_id].center
+
+    def distance(other: str) -> float:
+        a, b = truth.boxes[other].center
+        return ((a - x) ** 2 + (b - y) ** 2) ** 0.5
+
+    near = min(others, key=distance, default=None)
+    return near if near is not None and distance(near) < 40 else None
+
+
+def _parted(rng: random.Random, truth: Truth) -> Truth:
+    """Return ``truth`` with a gap between two things that touched, if any did."""
+    able = sorted(one for one in truth.contacts if one[1] in _LIFTED)
+    if not able:
+        return truth
+    source, predicate, target = contact = rng.choice(able)
+    moved = {target} if predicate in ("wearing", "holding") else {source}
+    # Whatever rests on what is moved goes with it.
+    for _ in able:
+        for s, p, t in able:
+            if (s, p, t) == contact:
+                continue
+            if p in ("on", "riding") and t in moved:
+                moved.add(s)
+            if p in ("wearing", "holding") and s in moved:
+                moved.add(t)
+    gap = rng.randint(*_GAP)
+    across, up = (gap, 0) if predicate == "holding" else (0, gap + 13 * (predicate == "riding"))
+    boxes = {
+        key: replace(box, left=box.left + across, top=box.top - up) if key in moved else box
+        for key, box in truth.boxes.items()
+    }
+    if any(boxes[key].top < -2 or boxes[key].left + boxes[key].width > 130 for key in moved):
+        return truth
+    return replace(truth, boxes=boxes, contacts=truth.contacts - {contact})
+
+
+def _spoiled(rng: random.Random, layer: Layer, kind: str, scale: float, color: str) -> Layer:
+    """Return a layer on which the thing is no longer whole."""
+    ways: list[Callable[[], Layer]] = [
+        # Without lines, smeared until it shows a patch of colour.
+        lambda: _soft(layer, rng.uniform(6.0, 10.0) * max(scale, 0.7)),
+        lambda: replace(layer, image=_halved(rng, layer.image)),
+        lambda: _soft(replace(layer, image=_blob(rng, layer.image, color)), rng.uniform(0.3, 1.4)),
+        lambda: _soft(replace(layer, image=_shuffled(rng, layer.image)), rng.uniform(0.4, 1.2)),
+    ]
+    if kind in _HEADS:
+        ways += [lambda: replace(layer, image=_headless(rng, layer.image, kind))] * 5
+    return rng.choice(ways)()
+
+
+def _soft(layer: Layer, radius: float) -> Layer:
+    """Return a layer smeared over ``radius`` pixels, beyond its edges too."""
+    pad = round(2 * radius) + 1
+    width, height = layer.image.size
+    sheet = Image.new("RGBA", (width + 2 * pad, height + 2 * pad))
+    sheet.paste(layer.image, (pad, pad))
+    # Colours weigh as much as they cover, or transparent black would bleed in.
+    soft = sheet.convert("RGBa").filter(ImageFilter.GaussianBlur(radius)).convert("RGBA")
+    return replace(layer, image=soft, left=layer.left - pad, top=layer.top - pad)
+
+
+def _without(image: Image.Image, area: tuple[float, float, float, float]) -> Image.Image:
+    """Return a drawing without what lies in ``area``, in shares of its sides."""
+    width, height = image.size
+    left, top, right, bottom = area
+    alpha = image.getchannel("A").copy()
+    ImageDraw.Draw(alpha).rectangle(
+        (left * width, top * height, right * width - 1, bottom * height - 1), fill=0
+    )
+    found = image.copy()
+    found.putalpha(alpha)
+    return found
+
+
+def _headless(rng: random.Random, image: Image.Image, kind: str) -> Image.Image:
+    left, top, right, bottom = _HEADS[kind]
+    cut = _without(image, (left, top, right, bottom * rng.uniform(0.75, 1.0)))
+    if rng.random() < 0.3:
+        # The neck grows into whatever is above: the rest is drawn longer.
+        width, height = image.size
+        rest = cut.crop((0, round(bottom * height), width, height))
+        cut = Image.new("RGBA", image.size)
+        above = round(rng.uniform(0.4, 1.0) * bottom * height)
+        cut.paste(rest.resize((width, rest.height + above)), (0, height - rest.height - above))
+    return cut
+
+
+def _halved(rng: random.Random, image: Image.Image) -> Image.Image:
+    share = rng.uniform(0.42, 0.62)
+    areas = (
+        *((0.0, 0.0, share, 1.0), (1 - share, 0.0, 1.0, 1.0)),
+        *((0.0, 0.0, 1.0, share), (0.0, 1 - share, 1.0, 1.0)),
+    )
+    return _without(image, rng.choice(areas))
+
+
+def _blob(rng: random.Random, image: Image.Image, color: str) -> Image.Image:
+    """Return a shapeless patch with an outline, in the thing's colour."""
+    width, height = image.size
+    found = Image.new("RGBA", image.size)
+    draw = ImageDraw.Draw(found)
+    inset_x, inset_y = rng.uniform(0.05, 0.25) * width, rng.uniform(0.05, 0.25) * height
+    box = (inset_x, inset_y, width - 1 - inset_x, height - 1 - inset_y)
+    line = (38, 34, 44, 255) if rng.random() < 0.7 else None
+    if rng.random() < 0.5:
+        draw.ellipse(box, (*COLORS[color], 255), line)
+    else:
+        draw.rounded_rectangle(box, rng.uniform(2, 6), (*COLORS[color], 255), line)
+    for _ in range(rng.randint(0, 3)):
+        x, y = rng.uniform(0, width), rng.uniform(0, height)
+        draw.ellipse((x - 2, y - 2, x + 2, y + 2), rng.choice(((38, 34, 44, 255), (0, 0, 0, 0))))
+    return found
+
+
+def _shuffled(rng: random.Random, image: Image.Image) -> Image.Image:
+    """Return a drawing whose pieces are out of place."""
+    width, height = image.size
+    found = Image.new("RGBA", image.size)
+    across, down = rng.choice(((2, 3), (3, 2), (3, 3)))
+    boxes = [
+        (
+            x * width // across,
+            y * height // down,
+            (x + 1) * width // across,
+            (y + 1) * height // down,
+        )
+        for x in range(across)
+        for y in range(down)
+    ]
+    places = boxes[:]
+    rng.shuffle(places)
+    for (left, top, right, bottom), place in zip(boxes, places, strict=True):
+        found.paste(image.crop((left, top, right, bottom)), place[:2])
+    return found
+
+
+def _merged(rng: random.Random, one: Layer, other: Layer) -> tuple[Layer, Layer]:
+    """Return two layers grown into each other: moved together, their edges smeared."""
+    pull = rng.uniform(0.25, 0.5)
+    dx = (other.left + other.image.width / 2) - (one.left + one.image.width / 2)
+    dy = (other.top + other.image.height / 2) - (one.top + one.image.height / 2)
+    radius = rng.uniform(1.0, 2.5)
+    moved = replace(one, left=one.left + round(pull * dx), top=one.top + round(pull * dy))
+    return _soft(moved, radius), _soft(other, radius)
