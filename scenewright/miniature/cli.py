@@ -93,12 +93,13 @@ def train(
         typer.Option(
             "--onward",
             help="Begin with the trained weights in --out, not with random ones "
-            "(generator, reader, adapter, editor, judges).",
+            "(autoencoder: its decoder alone; generator, reader, adapter, editor, judges).",
         ),
     ] = False,
 ) -> None:
     """Train or continue one part; a killed training loses at most two minutes."""
     if onward and part not in (
+        TrainingTarget.AUTOENCODER,
         TrainingTarget.GENERATOR,
         TrainingTarget.READER,
         TrainingTarget.ADAPTER,
@@ -112,9 +113,15 @@ def train(
     shared: dict[str, Any] = {"seed": seed, "device": device, "max_seconds": max_seconds}
     match part:
         case TrainingTarget.AUTOENCODER:
-            from scenewright.miniature.training.autoencoder import train_autoencoder
+            from scenewright.miniature.training.autoencoder import (
+                train_autoencoder,
+                train_decoder,
+            )
 
-            done = train_autoencoder(generator / "vae", work, steps or 2400, **shared)
+            if onward:
+                done = train_decoder(generator, work, steps or 2000, **shared)
+            else:
+                done = train_autoencoder(generator / "vae", work, steps or 2400, **shared)
         case TrainingTarget.TEXT:
             from scenewright.miniature.training.text import train_text_encoder
 

@@ -4,11 +4,15 @@ Its codes must tell more than pixels: from every code, through noise, a linear l
 which kind and which colour of thing the cell shows. Differences that are few in pixels (black
 against green) are large in such codes, and the denoiser learns them early (the idea of
 aligning latents with meaning: VA-VAE, CVPR 2025).
+
+Trained onward, the decoder alone learns: codes stay those that a denoiser knows. Half of them have
+been through the denoiser then, so that the decoder draws whole things from what it blurs.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -17,7 +21,12 @@ from torch import nn
 from torch.nn import functional
 
 from scenewright.miniature.sampler import sample_painting
-from scenewright.miniature.training.cells import NOTHING_COLOR, NOTHING_KIND, cells_of_painting
+from scenewright.miniature.training.cells import (
+    NOTHING_COLOR,
+    NOTHING_KIND,
+    Cells,
+    cells_of_painting,
+)
 from scenewright.miniature.training.judge_batch import to_pixels
 from scenewright.miniature.training.loop import (
     Training,
@@ -28,6 +37,7 @@ from scenewright.miniature.training.loop import (
     pick_device,
     share_of,
 )
+from scenewright.miniature.training.redrawn import Redrawer
 from scenewright.miniature.truth import Painting
 
 LATENT_CHANNELS = 12
@@ -35,6 +45,8 @@ FACTOR = 8
 """Pixels a latent cell covers, along each side."""
 _CROWDED = (3, 4, 5, 6, 6, 7, 7, 8)
 """Objects in a painting to learn from: the more, the more each step tells."""
+_WINDOW, _DARK, _FLAT = 5, 4e-4, 4e-3
+"""Window of SSIM, and what keeps its ratios finite where a window is dark or flat."""
 _BLUR, _DOUBT = 0.15, 0.6
 """Noise (codes have a standard deviation of 1) on what is decoded and on what is read."""
 
@@ -74,7 +86,7 @@ def _opponents(x: torch.Tensor) -> torch.Tensor:
 
 
 def picture_loss(made: torch.Tensor, wanted: torch.Tensor, objects: torch.Tensor) -> torch.Tensor:
-    """L1 of pixels and of hue, and L1 of edges.
+    """L1 of pixels and of hue, L1 of edges, and structure (:func:`structure_loss`).
 
     Edges count more, so that thin and pale parts count, and so do the pixels of ``objects``,
     (batch, 128, 128): 0 outside of things, and more in small ones.
@@ -88,7 +100,28 @@ def picture_loss(made: torch.Tensor, wanted: torch.Tensor, objects: torch.Tensor
     edges = ((across - dx).abs() * known[..., :, 1:]).mean()
     edges = edges + ((down - dy).abs() * known[..., 1:, :]).mean()
     hue = ((_opponents(made) - _opponents(wanted)).abs() * weight).mean()
-    return ((made - wanted).abs() * weight).mean() + 2 * edges + hue
+    structure = structure_loss(made, wanted, 0.25 + objects)
+    return ((made - wanted).abs() * weight).mean() + 2 * edges + hue + structure
+
+
+def structure_loss(made: torch.Tensor, wanted: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Return 1 − SSIM (Wang et al., 2004) over windows of 5×5 pixels, by ``weights`` (batch, h, w).
+
+    Contrast is compared with that of the window, so that the eyes of a face count as much as its
+    outline does.
+    """
+
+    def mean(values: torch.Tensor) -> torch.Tensor:
+        return functional.avg_pool2d(values, _WINDOW, 1, _WINDOW // 2)
+
+    one, two = (made + 1) / 2, (wanted + 1) / 2
+    mean_one, mean_two = mean(one), mean(two)
+    spread_one = (mean(one * one) - mean_one**2).clamp(min=0)
+    spread_two = (mean(two * two) - mean_two**2).clamp(min=0)
+    common = mean(one * two) - mean_one * mean_two
+    bright = (2 * mean_one * mean_two + _DARK) / (mean_one**2 + mean_two**2 + _DARK)
+    alike = bright * (2 * common + _FLAT) / (spread_one + spread_two + _FLAT)
+    return ((1 - alike).mean(1) * weights).sum() / weights.sum()
 
 
 class Codes(nn.Module):
@@ -117,25 +150,17 @@ def train_autoencoder(
     seed: int = 0,
     device: str = "auto",
     max_seconds: float | None = None,
-    onward: bool = False,
 ) -> bool:
     """Train and write the autoencoder (diffusers layout) to ``out``; resumes from ``work``.
 
-    With ``onward`` it begins with the one in ``out``. Its latents have mean 0 and variance 1.
-    Returns whether the last step was reached.
+    Its latents have mean 0 and variance 1. Returns whether the last step was reached.
     """
     where, share = pick_device(device), share_of(batch)
     torch.manual_seed(seed)
     model, codes = new_autoencoder().to(where), Codes().to(where)
-    if onward:
-        trained = AutoencoderKL.from_pretrained(out, torch_dtype=torch.float32)
-        model.load_state_dict(trained.state_dict())
     model.to(memory_format=torch.channels_last)
     optimizer = torch.optim.AdamW(
-        [*model.parameters(), *codes.parameters()],
-        lr=1e-3 if onward else 2e-3,
-        betas=(0.9, 0.98),
-        weight_decay=0.0,
+        [*model.parameters(), *codes.parameters()], lr=2e-3, betas=(0.9, 0.98), weight_decay=0.0
     )
     state = Training(
         work / "autoencoder.pt",
@@ -149,11 +174,7 @@ def train_autoencoder(
     model.train()
 
     def loss_of(step: int) -> tuple[torch.Tensor, dict[str, float]]:
-        rng = random.Random(f"autoencoder {seed} {step} {join_workers()[0]}")
-        paintings = [_sample(rng) for _ in range(share)]
-        shown = [cells_of_painting(painting.truth, FACTOR) for painting in paintings]
-        wanted = to_pixels([painting.image for painting in paintings])
-        wanted = wanted.to(where, memory_format=torch.channels_last)
+        wanted, shown = _pictures(f"autoencoder {seed} {step}", share, where)
         kinds, colors, objects = (
             torch.stack([getattr(cells, name) for cells in shown]).to(where)
             for name in ("kinds", "colors", "objects")
@@ -170,6 +191,74 @@ def train_autoencoder(
     if join_workers()[0] == 0:
         export_autoencoder(state, out)
     return finished
+
+
+def train_decoder(
+    generator: Path,
+    work: Path,
+    steps: int = 2000,
+    batch: int = 4,
+    seed: int = 0,
+    device: str = "auto",
+    max_seconds: float | None = None,
+) -> bool:
+    """Train the decoder of the pipeline in ``generator`` onward; resumes from ``work``.
+
+    Encoder and codes stay as they are. Returns whether the last step was reached.
+    """
+    where, share = pick_device(device), share_of(batch)
+    torch.manual_seed(seed)
+    redraw = Redrawer(generator, where)
+    model = AutoencoderKL.from_pretrained(generator / "vae", torch_dtype=torch.float32).to(where)
+    learning = [*model.decoder.parameters(), *model.post_quant_conv.parameters()]
+    model.requires_grad_(False)
+    for parameter in learning:
+        parameter.requires_grad_(True)
+    state = Training(
+        work / "decoder.pt",
+        {"autoencoder": model},
+        torch.optim.AdamW(learning, lr=2e-3, betas=(0.9, 0.98), weight_decay=0.0),
+        steps,
+        lambda step: cosine_rate(step, steps, 50),
+        decay=0.995,
+        on_save=lambda: _export(state.averages["autoencoder"].values, generator / "vae"),
+    )
+    model.train()
+
+    def loss_of(step: int) -> tuple[torch.Tensor, dict[str, float]]:
+        wanted, shown = _pictures(f"decoder {seed} {step}", share, where)
+        noise = torch.Generator().manual_seed(seed * 1_000_003 + step)
+        half = share // 2
+        codes = torch.cat(
+            [redraw.codes(wanted[:half], 1, noise), redraw.codes(wanted[half:], 0, noise)]
+        )
+        codes[half:] += _BLUR * torch.rand(1).item() * torch.randn_like(codes[half:])
+        with autocast(where):
+            made = model.decode(codes).sample
+        objects = torch.stack([cells.objects for cells in shown]).to(where)
+        loss = picture_loss(made.float(), wanted, objects)
+        return loss, {"drawing": loss.item()}
+
+    finished = state.run(loss_of, max_seconds)
+    if join_workers()[0] == 0:
+        _export(state.averages["autoencoder"].values, generator / "vae")
+    return finished
+
+
+def _pictures(seed: str, count: int, where: torch.device) -> tuple[torch.Tensor, list[Cells]]:
+    """Return pictures (count, 3, 128, 128) in −1…1 and what their cells show."""
+    rng = random.Random(f"{seed} {join_workers()[0]}")
+    paintings = [_sample(rng) for _ in range(count)]
+    pixels = to_pixels([painting.image for painting in paintings])
+    shown = [cells_of_painting(painting.truth, FACTOR) for painting in paintings]
+    return pixels.to(where, memory_format=torch.channels_last), shown
+
+
+def _export(values: Mapping[str, torch.Tensor], out: Path) -> None:
+    model = new_autoencoder()
+    model.load_state_dict({key: value.cpu() for key, value in values.items()})
+    model.half().save_pretrained(out, safe_serialization=True)
+    forget_origin(out)
 
 
 @torch.no_grad()

@@ -40,16 +40,22 @@ class Redrawer:
 
         With none of them they are only encoded and decoded.
         """
+        codes = self.codes(pixels, int(torch.randint(most_steps + 1, (1,), generator=generator)),
+                           generator)  # fmt: skip
+        drawn: torch.Tensor = self._vae.decode(codes).sample
+        return drawn.clamp(-1, 1).cpu()
+
+    @torch.no_grad()
+    def codes(self, pixels: torch.Tensor, steps: int, generator: torch.Generator) -> torch.Tensor:
+        """Return the codes of pictures after the last ``steps`` steps are drawn anew."""
         scale = self._vae.config.scaling_factor
-        latents = self._vae.encode(pixels.to(self._device)).latent_dist.mean * scale
-        count = int(torch.randint(most_steps + 1, (1,), generator=generator))
-        if count:
-            times = self._scheduler.timesteps[-count:]
+        latents: torch.Tensor = self._vae.encode(pixels.to(self._device)).latent_dist.mean * scale
+        if steps:
+            times = self._scheduler.timesteps[-steps:]
             noise = torch.randn(latents.shape, generator=generator).to(self._device)
             latents = self._scheduler.add_noise(latents, noise, times[:1])
             words = self._words.expand(len(latents), -1, -1)
             for time in times:
                 found = self._unet(latents, time, encoder_hidden_states=words).sample
                 latents = self._scheduler.step(found, time, latents).prev_sample
-        drawn: torch.Tensor = self._vae.decode(latents / scale).sample
-        return drawn.clamp(-1, 1).cpu()
+        return latents / scale
