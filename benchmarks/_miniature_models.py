@@ -37,9 +37,10 @@ from scenewright.core.questions import facts_of
 from scenewright.core.scene import Level, SceneGraph
 from scenewright.miniature.painter import Mask, Painting, layers_of, silhouettes
 from scenewright.miniature.sampler import GROUNDS, sample_painting
-from scenewright.miniature.training.judge_batch import to_pixels, weather
+from scenewright.miniature.training.judge_batch import weather
 from scenewright.miniature.training.judge_questions import KnownFact
 from scenewright.miniature.training.judges import Scored, figures_of, known_of, weathered
+from scenewright.miniature.training.loop import to_pixels
 from scenewright.miniature.training.segmenter import LABELS, truth_of
 from scenewright.miniature.world import SIZE
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS

@@ -26,8 +26,14 @@ from transformers import (
 from scenewright.agents.composers.rules import describe
 from scenewright.miniature.painter import Painting
 from scenewright.miniature.sampler import sample_painting
-from scenewright.miniature.training.judge_batch import dense_truth, to_pixels, weather
-from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
+from scenewright.miniature.training.judge_batch import dense_truth, weather
+from scenewright.miniature.training.loop import (
+    Training,
+    autocast,
+    cosine_rate,
+    pick_device,
+    to_pixels,
+)
 from scenewright.miniature.training.text import WIDTH, Caption, load_text_encoder, pad
 from scenewright.miniature.world import COLORS, KINDS, SETTINGS, SIZE
 

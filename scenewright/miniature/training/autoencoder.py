@@ -27,7 +27,6 @@ from scenewright.miniature.training.cells import (
     Cells,
     cells_of_painting,
 )
-from scenewright.miniature.training.judge_batch import to_pixels
 from scenewright.miniature.training.loop import (
     Training,
     autocast,
@@ -36,6 +35,7 @@ from scenewright.miniature.training.loop import (
     join_workers,
     pick_device,
     share_of,
+    to_pixels,
 )
 from scenewright.miniature.training.redrawn import Redrawer
 from scenewright.miniature.truth import Painting

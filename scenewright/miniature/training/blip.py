@@ -38,13 +38,13 @@ from transformers import (
 
 from scenewright.miniature.damage import GradedObject, sample_graded
 from scenewright.miniature.training.degraded_images import as_seen
-from scenewright.miniature.training.judge_batch import to_pixels
 from scenewright.miniature.training.loop import (
     Training,
     autocast,
     cosine_rate,
     forget_origin,
     pick_device,
+    to_pixels,
 )
 from scenewright.miniature.world import COLORS, KINDS, SETTINGS, SIZE
 from scenewright.tools.vision.realism.object_views import object_crop

@@ -10,7 +10,8 @@ import torch
 from diffusers import AutoencoderKL
 from PIL import Image
 
-from scenewright.miniature.training.judge_batch import to_pixels, weather
+from scenewright.miniature.training.judge_batch import weather
+from scenewright.miniature.training.loop import to_pixels
 
 DRAWN = 0.5
 """Share of the paintings that went through the autoencoder."""

@@ -36,7 +36,6 @@ from scenewright.miniature.training.generator import (
     new_scheduler,
     nth_truth,
 )
-from scenewright.miniature.training.judge_batch import to_pixels
 from scenewright.miniature.training.loop import (
     Training,
     autocast,
@@ -45,6 +44,7 @@ from scenewright.miniature.training.loop import (
     join_workers,
     pick_device,
     share_of,
+    to_pixels,
 )
 from scenewright.miniature.training.text import load_text_encoder, pad
 from scenewright.miniature.world import MAX_TOKENS, SETTINGS, VOCABULARY

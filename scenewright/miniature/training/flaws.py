@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from PIL import Image, ImageDraw, ImageFilter
 
 from scenewright.miniature.painter import Layer, compose, layers_of, scale_of
+from scenewright.miniature.sampler import GROUNDS, sample_alike, sample_ground, sample_painting
 from scenewright.miniature.truth import Painting, Truth
 from scenewright.miniature.world import COLORS
 
@@ -42,19 +43,26 @@ class Flawed:
     broken: frozenset[str] = frozenset()
     """Ids of things of which something is left, but not the thing."""
 
-    def without_small(self) -> Flawed:
-        """Return the same with all things that are drawn small among the broken ones."""
-        small = {
-            item.id
-            for item in self.truth.scene.objects
-            if item.id not in self.gone and scale_of(item, self.truth.boxes[item.id]) < 1
-        }
-        return replace(self, broken=self.broken | small)
-
     @property
     def lacking(self) -> frozenset[str]:
         """Ids of things that are not there."""
         return self.gone | self.broken
+
+
+def sample_training_painting(rng: random.Random, crowded: float = 0.0) -> Painting:
+    """Return a painting; things in contact are more frequent than in the sampler.
+
+    A share of ``crowded`` is of the levels in ``GROUNDS``; of the others one in six shows several
+    of a kind.
+    """
+    if crowded and rng.random() < crowded:
+        return sample_ground(rng, rng.choice(GROUNDS))
+    if rng.random() < 1 / 6:
+        return sample_alike(rng)
+    painting = sample_painting(rng)
+    if not painting.truth.contacts and rng.random() < 0.5:
+        return sample_painting(rng)
+    return painting
 
 
 def flawed(rng: random.Random, painting: Painting, share: float) -> Flawed:

@@ -30,7 +30,6 @@ from scenewright.core.closed_vocabulary import write_vocabulary
 from scenewright.miniature.painter import Box, Painting, Truth, scale_of
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training.autoencoder import FACTOR, LATENT_CHANNELS
-from scenewright.miniature.training.judge_batch import to_pixels
 from scenewright.miniature.training.loop import (
     Training,
     autocast,
@@ -39,6 +38,7 @@ from scenewright.miniature.training.loop import (
     join_workers,
     pick_device,
     share_of,
+    to_pixels,
 )
 from scenewright.miniature.training.text import (
     WIDTH,

@@ -18,18 +18,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 from torch.nn import functional
 from transformers import LlavaProcessor
 
 from scenewright.agents.judges.local import lettered, word
 from scenewright.core.facts import Fact
 from scenewright.miniature.judge_model import GRID, PATCH
-from scenewright.miniature.sampler import GROUNDS, sample_alike, sample_ground, sample_painting
-from scenewright.miniature.training.flaws import Flawed, flawed
+from scenewright.miniature.training.flaws import Flawed, flawed, sample_training_painting
 from scenewright.miniature.training.judge_questions import KnownFact, balanced_questions
-from scenewright.miniature.training.redrawn import Redrawer
-from scenewright.miniature.truth import Painting, Truth
+from scenewright.miniature.training.loop import to_pixels
+from scenewright.miniature.training.redrawn import RedrawnPaintings
+from scenewright.miniature.truth import Truth
 from scenewright.miniature.world import COLORS, KINDS, SIZE
 
 KIND_INDEX = {kind: at for at, kind in enumerate(sorted(KINDS), start=1)}
@@ -125,12 +124,6 @@ def weather(pixels: torch.Tensor, generator: torch.Generator, strength: float) -
     contrast = 1 + touched(0.6) * uniform(-0.2, 0.15)
     tint = touched(0.6) * (torch.rand(n, 3, 1, 1, generator=generator) - 0.5) * 0.16
     return (pixels * contrast + tint).clamp(-1, 1)
-
-
-def to_pixels(images: list[Image.Image]) -> torch.Tensor:
-    """RGB pictures of the world's size → float [n, 3, side, side] in −1…1."""
-    stack = np.stack([np.asarray(image, np.uint8) for image in images])
-    return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div_(127.5).sub_(1.0)
 
 
 TOKENS = GRID * GRID
@@ -256,21 +249,6 @@ def asked_word(fact: Fact) -> str:
     return fact.value if fact.value is not None else fact.subject.partition(".")[0]
 
 
-def sample_training_painting(rng: random.Random, crowded: float = 0.0) -> Painting:
-    """Return a painting; things in contact are more frequent than in the sampler.
-
-    A share of ``crowded`` is of the levels in ``GROUNDS``, one in six shows several of a kind.
-    """
-    if crowded and rng.random() < crowded:
-        return sample_ground(rng, rng.choice(GROUNDS))
-    if rng.random() < 1 / 6:
-        return sample_alike(rng)
-    painting = sample_painting(rng)
-    if not painting.truth.contacts and rng.random() < 0.5:
-        return sample_painting(rng)
-    return painting
-
-
 def make_batch(
     asker: Asker,
     rng: random.Random,
@@ -279,13 +257,12 @@ def make_batch(
     spoiled: float,
     eager: Collection[str] = (),
     crowded: float = 0.0,
-    redraw: Redrawer | None = None,
+    redrawn: RedrawnPaintings | None = None,
 ) -> Batch:
     """Return a batch of ``size`` paintings with up to ``questions`` questions each.
 
     A share of ``crowded`` of them is of the harder levels. A yes/no question about a kind or colour
-    of ``eager`` is taught to be answered yes. ``redraw`` draws every other one as the generator
-    does; things that are drawn small are not whole there.
+    of ``eager`` is taught to be answered yes. Every other one is of ``redrawn``, if given.
     """
     images, dense = [], []
     rows: list[tuple[list[int], list[int], list[int]]] = []
@@ -294,9 +271,10 @@ def make_batch(
     covers, shades, places, counts = [], [], [], []
     vocabulary = len(asker.tokenizer)
     for picture in range(size):
-        painting = flawed(rng, sample_training_painting(rng, crowded), spoiled)
-        if redraw is not None and picture % 2:
-            painting = painting.without_small()
+        if redrawn is not None and picture % 2:
+            painting = redrawn.nth(rng.randrange(len(redrawn)))
+        else:
+            painting = flawed(rng, sample_training_painting(rng, crowded), spoiled)
         truth = dense_truth(painting.truth, painting)
         images.append(painting.image)
         dense.append(truth)
@@ -364,12 +342,8 @@ def make_batch(
     def indices(pairs: list[tuple[int, int]]) -> torch.Tensor:
         return torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2)
 
-    pixels = to_pixels(images)
-    if redraw is not None:
-        seed = torch.Generator().manual_seed(rng.getrandbits(60))
-        pixels[1::2] = redraw(pixels[1::2], seed)
     return Batch(
-        pixels=pixels,
+        pixels=to_pixels(images),
         kinds=torch.from_numpy(np.stack([d.kinds for d in dense])),
         colors=torch.from_numpy(np.stack([d.colors for d in dense])),
         middles=torch.from_numpy(np.stack([d.middles for d in dense])),

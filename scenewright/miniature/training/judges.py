@@ -28,11 +28,17 @@ from scenewright.agents.panel.aggregation import brier_score, expected_calibrati
 from scenewright.core.facts import FACT_KINDS, Answer
 from scenewright.miniature.judge_model import JudgeShape, build_model, build_processor, save_judge
 from scenewright.miniature.sampler import GROUNDS, Ground, sample_ground, sample_painting
-from scenewright.miniature.training.judge_batch import Asker, Batch, make_batch, to_pixels, weather
+from scenewright.miniature.training.judge_batch import Asker, Batch, make_batch, weather
 from scenewright.miniature.training.judge_net import JudgeNet
 from scenewright.miniature.training.judge_questions import KnownFact, ask_about
-from scenewright.miniature.training.loop import Training, autocast, cosine_rate, pick_device
-from scenewright.miniature.training.redrawn import GENERATOR, Redrawer
+from scenewright.miniature.training.loop import (
+    Training,
+    autocast,
+    cosine_rate,
+    pick_device,
+    to_pixels,
+)
+from scenewright.miniature.training.redrawn import RedrawnPaintings
 from scenewright.miniature.truth import Painting
 
 HELD_OUT = "held-out"
@@ -185,6 +191,10 @@ class JudgeRecipe:
     """Highest learning rate."""
     spoiled: float = 0.6
     """Share of pictures with flaws."""
+    redrawn: int = 4000
+    """Flawed paintings as the generator draws them; every other picture is one of these."""
+    pictures: int = 0
+    """Seed of these paintings: judges with another one share none."""
     crowded: float = 0.0
     """Share of paintings of the levels beyond the paper's: crowds and contrasts."""
     weather: float = 0.8
@@ -264,7 +274,11 @@ def train_judge(
     # Training looks at attention weights, which fused kernels do not give.
     model.set_attn_implementation("eager")
     net = JudgeNet(model, recipe.shape, asker.image_start)
-    redraw = Redrawer() if GENERATOR.is_dir() else None
+    redrawn = (
+        RedrawnPaintings(work, recipe.redrawn, recipe.pictures, recipe.spoiled, recipe.crowded)
+        if recipe.redrawn
+        else None
+    )
     letters = asker.answer_ids(tuple("ABCDEFGH"))
     net.set_letters(letters, len(asker.tokenizer))
     net.to(place).train()
@@ -306,7 +320,7 @@ def train_judge(
             recipe.spoiled,
             recipe.eager,
             recipe.crowded,
-            redraw,
+            redrawn,
         )
         # Clean pictures first: things must be known before they can be known in bad weather.
         strength = recipe.weather * min(1.0, step / max(1, recipe.vision_steps))

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import distributed, nn
 
 
@@ -55,6 +57,12 @@ def pick_device(name: str = "auto") -> torch.device:
     if name != "auto":
         return torch.device(name)
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def to_pixels(images: list[Image.Image]) -> torch.Tensor:
+    """RGB pictures of the world's size → float [n, 3, side, side] in −1…1."""
+    stack = np.stack([np.asarray(image, np.uint8) for image in images])
+    return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div_(127.5).sub_(1.0)
 
 
 def autocast(device: torch.device) -> Any:

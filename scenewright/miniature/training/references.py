@@ -28,7 +28,6 @@ from scenewright.miniature.training.generator import (
     new_scheduler,
     nth_truth,
 )
-from scenewright.miniature.training.judge_batch import to_pixels
 from scenewright.miniature.training.lessons import lesson_emphasis, look_maps, make_lesson
 from scenewright.miniature.training.loop import (
     Training,
@@ -37,6 +36,7 @@ from scenewright.miniature.training.loop import (
     join_workers,
     pick_device,
     share_of,
+    to_pixels,
 )
 from scenewright.miniature.training.text import load_text_encoder
 

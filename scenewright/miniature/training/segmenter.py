@@ -22,13 +22,14 @@ from transformers import (
 from scenewright.miniature.damage import DamageRequest, damage, masks_of
 from scenewright.miniature.painter import Painting
 from scenewright.miniature.sampler import sample_painting
-from scenewright.miniature.training.judge_batch import to_pixels, weather
+from scenewright.miniature.training.judge_batch import weather
 from scenewright.miniature.training.loop import (
     Training,
     autocast,
     cosine_rate,
     forget_origin,
     pick_device,
+    to_pixels,
 )
 from scenewright.miniature.world import KINDS, SIZE
 

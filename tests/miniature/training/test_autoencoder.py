@@ -25,8 +25,7 @@ from scenewright.miniature.training.cells import (
     UNTOLD,
     cells_of_painting,
 )
-from scenewright.miniature.training.judge_batch import to_pixels
-from scenewright.miniature.training.loop import Training
+from scenewright.miniature.training.loop import Training, to_pixels
 from scenewright.miniature.world import COLORS, KINDS
 
 VAE = Path(__file__).parents[3] / "scenewright" / "miniature" / "weights" / "generator" / "vae"

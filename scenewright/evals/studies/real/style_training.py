@@ -57,7 +57,7 @@ from scenewright.evals.studies.real.style import (
     StyleSet,
     StyleTexts,
 )
-from scenewright.miniature.training.loop import autocast, forget_origin, pick_device
+from scenewright.miniature.training.loop import autocast, forget_origin, pick_device, to_pixels
 from scenewright.runs.folder import write_json
 from scenewright.tools.vision.training import ResumableTraining
 
@@ -530,8 +530,6 @@ def _painted(label: Label, numbers: Sequence[int], seed: int) -> list[Image.Imag
 
 def autoencoded(images: Sequence[Image.Image]) -> list[Image.Image]:
     """Return the pictures of the world's size as the generator's autoencoder gives them back."""
-    from scenewright.miniature.training.judge_batch import to_pixels
-
     model = _autoencoder()
     with torch.inference_mode():
         found = model.decode(model.encode(to_pixels(list(images))).latent_dist.mode()).sample
@@ -539,7 +537,7 @@ def autoencoded(images: Sequence[Image.Image]) -> list[Image.Image]:
 
 
 def _worse(image: Image.Image, name: str) -> Image.Image:
-    from scenewright.miniature.training.judge_batch import to_pixels, weather
+    from scenewright.miniature.training.judge_batch import weather
 
     generator = torch.Generator().manual_seed(random.Random(name).getrandbits(31))
     return _images(weather(to_pixels([image]), generator, 1.0))[0]
