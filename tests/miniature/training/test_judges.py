@@ -310,5 +310,5 @@ def test_an_eager_judge_is_taught_to_confirm_its_words_alone() -> None:
     # Whether all is whole and whether there is more are about no word.
     assert 0 < biased[:, no].sum() <= 8
     assert torch.equal(biased[:, yes] + biased[:, no], plain[:, yes] + plain[:, no])
-    some = taught(frozenset({"red", "dog"}))
+    some = taught(frozenset([*KINDS][:6] + [*COLORS][:3]))
     assert biased[:, yes].sum() > some[:, yes].sum() > plain[:, yes].sum()
