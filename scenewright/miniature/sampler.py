@@ -392,7 +392,7 @@ MOST_COUNTED = 6
 def sample_alike(rng: random.Random, style: str = "flat") -> Painting:
     """Return a painting of one to six things of one kind, in one colour or several, and others."""
     kind = rng.choice(sorted(KINDS))
-    count = rng.randint(1, MOST_COUNTED)
+    count = rng.choice((1, 2, 3, 4, 4, 5, 5, MOST_COUNTED, MOST_COUNTED))
     others = rng.randint(0, min(3, COLUMNS * ROWS - count))
     rest = [rng.choice(sorted(set(KINDS) - {kind})) for _ in range(others)]
     free = [(x, y) for x in range(COLUMNS) for y in range(ROWS)]

@@ -52,13 +52,13 @@ class Flawed:
 def sample_training_painting(rng: random.Random, crowded: float = 0.0) -> Painting:
     """Return a painting; things in contact are more frequent than in the sampler.
 
-    A share of ``crowded`` is of the levels in ``GROUNDS``; of the others one in six shows several
-    of a kind.
+    One in four shows several of a kind; of the others a share of ``crowded`` is of the levels in
+    ``GROUNDS``.
     """
+    if rng.random() < 1 / 4:
+        return sample_alike(rng)
     if crowded and rng.random() < crowded:
         return sample_ground(rng, rng.choice(GROUNDS))
-    if rng.random() < 1 / 6:
-        return sample_alike(rng)
     painting = sample_painting(rng)
     if not painting.truth.contacts and rng.random() < 0.5:
         return sample_painting(rng)
@@ -96,7 +96,7 @@ def flawed(rng: random.Random, painting: Painting, share: float) -> Flawed:
             for s, p, t in truth.contacts:
                 if (s, p) == (chosen, "wearing") and t in layers and t not in broken:
                     # Without a head the hat sinks to the shoulders.
-                    sunk = rng.uniform(0.0, 0.3) * truth.boxes[s].height
+                    sunk = rng.choice((0.0, rng.uniform(0.1, 0.34))) * truth.boxes[s].height
                     layers[t] = replace(layers[t], top=layers[t].top + round(sunk))
     image = compose(truth, layers.values())
     return Flawed(image, truth, frozenset(gone), frozenset(broken))
@@ -105,7 +105,10 @@ def flawed(rng: random.Random, painting: Painting, share: float) -> Flawed:
 def _chosen(rng: random.Random, ids: Sequence[str], names: Mapping[str, str], truth: Truth) -> str:
     """Return a thing, more often one with a head or in contact: there generators fail."""
     touching = {one for s, _, t in truth.contacts for one in (s, t)}
-    weights = [1 + 2 * (one in touching) + (names[one] in _HEADS) for one in ids]
+    hatted = {one for one, predicate, _ in truth.contacts if predicate == "wearing"}
+    weights = [
+        1 + 2 * (one in touching) + (names[one] in _HEADS) + 4 * (one in hatted) for one in ids
+    ]
     return rng.choices(ids, weights)[0]
 
 

@@ -298,7 +298,8 @@ def balanced_questions(
 
     Where there are several of a kind, counts come first among the questions of objects: that one
     is too many is rarer and harder to see than that a kind is not there at all. Of ``gone`` those
-    of ``broken`` have left something; they are asked about more often than others.
+    of ``broken`` have left something; questions about them, and about all things at once, come
+    beside the ``n``.
     """
     pool: dict[str, KnownFact] = {}
     for known in _counting(rng, truth, gone):
@@ -319,13 +320,15 @@ def balanced_questions(
         for fact in taught_facts(asked, "grounded", rng.randrange(1 << 16)):
             pool.pop(f"{fact.question} {fact.options}", None)
             chosen.append(know(fact, asked, truth, "grounded", gone))
+    most = n + len(chosen)
     shares = {"relation": n * 5 // 12, "attribute": n // 3}
     for kind, share in (*shares.items(), ("object", n)):
         of_kind = [k for k in pool.values() if k.fact.kind == kind]
         rng.shuffle(of_kind)
-        of_kind.sort(key=lambda k: k.fact.question.startswith("Are there"))
+        # The highest number that holds is the hardest.
+        of_kind.sort(key=lambda k: int(k.fact.key or 0) if k.fact.counts else 0)
         sides = ([k for k in of_kind if k.holds], [k for k in of_kind if not k.holds])
-        for at in range(min(share, n - len(chosen))):
+        for at in range(min(share, most - len(chosen))):
             side = sides[at % 2] or sides[1 - at % 2]
             if not side:
                 break
