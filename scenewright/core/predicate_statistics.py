@@ -235,7 +235,8 @@ class PredicateStatistics:
         for the two classes as ``predicate``: ``rng`` decides how many of them are more plausible
         than it, so that neither the most nor the least plausible option is the right one more
         often than another. A direction is offered against its opposite. Where the data knows too
-        few such predicates, the nearest ones that cannot hold as well stand in, and ``matched`` is false.
+        few such predicates, the nearest ones that cannot hold as well stand in, and ``matched`` is
+        false.
         Fewer than two only where the statistics know no more.
         """
         true = holding if isinstance(holding, frozenset) else frozenset(holding)
