@@ -4,10 +4,12 @@ Six judges (fewer where said) answer the facts of three models' images of each p
 Spearman's correlation of the images' scores with the share of their facts that hold. The best
 single judge is the best of the table by this very measure: an oracle chose it.
 
-In the scenes of :data:`LIMITS` no way of combining answers without labels can know better: a clique
-that is as large and as consistent as the honest judges, or judges that share their errors while the
-one good judge stands alone. There an oracle stands beside the default: the same weighted mean of
-log-odds with weights fitted to the truth.
+Weights by agreement follow whoever agrees, so the default loses to the plain mean where judges copy
+each other or err together: in the scenes of :data:`COLLUSION`. In those of :data:`LIMITS` no way of
+combining answers without labels can know better: a clique that is as large and as consistent as the
+honest judges, or judges that share their errors while the one good judge stands alone. There an
+oracle stands beside the default: the same weighted mean of probabilities with weights fitted to the
+truth.
 """
 
 from __future__ import annotations
@@ -18,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._harness import figure, interval, progress
-from scenewright.agents.panel.aggregation import pooled, vote_log_odds
-from scenewright.agents.panel.agreement import fit_agreement
+from scenewright.agents.panel.aggregation import weighted_means
 from scenewright.evals.statistics.figures import summary
 from scenewright.evals.studies.panel.aggregators.registry import aggregator_of
 from scenewright.evals.studies.panel.attacks import Attack, attacked, enlarged
@@ -130,10 +131,7 @@ SCENES: Mapping[str, Scene] = {
     "one_strong": plain([STRONG] + [(0.7, 0.5)] * 5),
     "one_strong_of_three": plain([STRONG] + [(0.7, 0.5)] * 2),
     "one_strong_votes": plain([STRONG] + [(0.7, 0.5)] * 5, votes_only=True),
-    "clones": cloned,
     "kit_clones": kit_clones,
-    "family": related([GOOD] * 3 + [(0.8, 0.65)] * 3, (3, 4, 5), 0.6),
-    "copies": struck("copies", (3, 4, 5), 0.7),
     "colluding": colluding((4, 5)),
     "adversaries": struck("adversarial", (4, 5), 0.9),
     "guessers": struck("random", (3, 4, 5)),
@@ -141,6 +139,12 @@ SCENES: Mapping[str, Scene] = {
     "two_strong_of_three": plain([STRONG, STRONG, WEAK]),
 }
 """Where the default must not lose."""
+COLLUSION: Mapping[str, Scene] = {
+    "clones": cloned,
+    "family": related([GOOD] * 3 + [(0.8, 0.65)] * 3, (3, 4, 5), 0.6),
+    "copies": struck("copies", (3, 4, 5), 0.7),
+}
+"""Where half of the judges agree for another reason than the truth: the default loses."""
 LIMITS: Mapping[str, Scene] = {
     "colluding_half": colluding((3, 4, 5)),
     "colluding_majority": colluding((2, 3, 4, 5)),
@@ -155,12 +159,11 @@ NEAR = 0.02
 
 def oracle(table: AnswerTable) -> np.ndarray[Any, Any]:
     """Probabilities by the weights that the truth gives, (n_facts,)."""
-    odds = vote_log_odds(table.said)
-    centred = odds - odds.mean(0)
+    centred = table.said - table.said.mean(0)
     truth = table.truth - table.truth.mean()
     # Least squares: the weighted mean that correlates best with the truth.
     weights = np.linalg.lstsq(centred, truth, rcond=None)[0]
-    return pooled(table.said, "yes_no", np.maximum(weights, 0.0))
+    return weighted_means(table.said, np.maximum(weights, 0.0))
 
 
 def quality(evaluator: MetricEvaluator, likely: Any) -> Drawn:
@@ -178,7 +181,7 @@ def right(evaluator: MetricEvaluator, name: str) -> Drawn:
 def scene_figures(tables: int, items: int, resamples: int) -> dict[str, Any]:
     """Return ``default_minus_best``, ``default_minus_mean`` and the figures of the limits."""
     figures: dict[str, Any] = {}
-    for name, scene in progress({**SCENES, **LIMITS}.items()):
+    for name, scene in progress({**SCENES, **COLLUSION, **LIMITS}.items()):
         gaps: dict[str, list[Drawn]] = {}
         for seed in range(tables):
             table = scene(1000 + 10 * seed, items)
@@ -187,12 +190,10 @@ def scene_figures(tables: int, items: int, resamples: int) -> dict[str, Any]:
             best = max(single, key=lambda one: np.nan_to_num(one.value, nan=-1.0))
             mean = quality(evaluator, aggregator_of("mean").combine(table))
             default = quality(evaluator, aggregator_of("agreement").combine(table))
-            squared = quality(evaluator, aggregator_of("squared_agreement").combine(table))
             found = {
                 "default_minus_best": default - best,
                 "default_minus_mean": default - mean,
                 "mean_minus_best": mean - best,
-                "squared_minus_mean": squared - mean,
                 "verdicts_minus_mean": right(evaluator, "agreement") - right(evaluator, "mean"),
             }
             if name in LIMITS:
@@ -205,26 +206,6 @@ def scene_figures(tables: int, items: int, resamples: int) -> dict[str, Any]:
             drawn = np.mean([one.resamples for one in each], axis=0)
             figures[f"{prefix}{key}.{name}"] = figure(summary(value, drawn, tables * items))
     return figures
-
-
-def people_gaps(table: AnswerTable, resamples: int) -> dict[str, Any]:
-    """Return the default against the mean and the best judge where people rated."""
-    evaluator = MetricEvaluator(table, resamples=resamples)
-
-    def of(likely: Any) -> Drawn:
-        found = evaluator.read(likely, "rating_rank")
-        return Drawn(float(found[0]), found[1 : 1 + evaluator.resamples])
-
-    best = max((of(column) for column in table.said.T), key=lambda one: one.value)
-    default = of(aggregator_of("agreement").combine(table))
-    gaps = {
-        "default_minus_best.dsg": default - best,
-        "default_minus_mean.dsg": default - of(aggregator_of("mean").combine(table)),
-    }
-    n = len(table.images)
-    found = {key: figure(summary(gap.value, gap.resamples, n)) for key, gap in gaps.items()}
-    trust = fit_agreement(table.said, table.kinds.tolist()).trust
-    return {**found, "dsg.trust": trust}
 
 
 def selection_figures(draws: int, tested: int) -> dict[str, Any]:

@@ -19,13 +19,17 @@ and among those of one prompt. ``gain.….NAME`` is how much better than the mea
 and prompts; ``holm.….NAME`` its two-sided p-value corrected for the number tried.
 ``learnt.N.NAME`` is ``miniature.NAME`` with only N paintings to learn from. 95 % intervals.
 
-``default_minus_mean.SCENE`` and ``default_minus_best.SCENE`` are what evaluations do by default
-(``agreement``) against the mean and the best single judge, in simulated panels and on the DSG
-release (:mod:`benchmarks._panel_scenes`); ``mean_minus_best`` and ``squared_minus_mean`` (plain
-weights by squared correlation) stand beside, and ``verdicts_minus_mean``, the default's share of
-right verdicts minus the mean's. ``limit.….SCENE`` are panels in which answers alone
-cannot tell who is right, with an oracle beside (``oracle_minus_best``). ``selection.N`` is the rule
-that N rated prompts choose against the best judge.
+``people.SET.default`` is Spearman's correlation of the default of evaluations (``agreement``) with
+people on seven panels of their ratings (:mod:`benchmarks._panel_people`), ``default_minus_mean``
+and ``default_minus_best`` are its differences from the mean and the best single judge there, and
+``chosen_minus_mean`` is what the rule gives that the other sets choose.
+
+``default_minus_mean.SCENE`` and ``default_minus_best.SCENE`` are the same against the truth in
+simulated panels (:mod:`benchmarks._panel_scenes`); ``mean_minus_best`` stands beside, and
+``verdicts_minus_mean``, the default's share of right verdicts minus the mean's. It loses where
+judges collude. ``limit.….SCENE`` are panels in which answers alone cannot tell who is right, with
+an oracle beside (``oracle_minus_best``). ``selection.N`` is the rule that N rated prompts choose
+against the best judge.
 
 ``panel_stacked`` is what a run does with ``aggregation = "stacked"``: it knows no prevalence.
 Answers are kept in ``--folder``, so that a second run is quick.
@@ -44,7 +48,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks._harness import DATA, benchmark, figure, folder
-from benchmarks._panel_scenes import people_gaps, scene_figures, selection_figures
+from benchmarks._panel_people import people_figures, people_tables
+from benchmarks._panel_scenes import scene_figures, selection_figures
 from benchmarks.panels import labelled_table
 from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import Panel
@@ -300,7 +305,7 @@ def learning_figures(tables: Mapping[str, Pair], resamples: int) -> dict[str, An
     return figures
 
 
-def people_figures(table: AnswerTable, resamples: int) -> dict[str, Any]:
+def release_figures(table: AnswerTable, resamples: int) -> dict[str, Any]:
     """Return the figures of TIFA160."""
     measures = Measures(table, resamples)
     found: Found = {}
@@ -354,8 +359,11 @@ def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     figures |= selection_figures(*((1, 20) if options.quick else (24, 80)))
     data = options.data or DATA / "dsg"
     if options.data is not None or data.is_dir():
-        release = load_dsg_release(data)
-        figures |= people_figures(release, resamples) | people_gaps(release, resamples)
+        figures |= release_figures(load_dsg_release(data), resamples)
+        if (panels := DATA / "panels").is_dir():
+            figures |= people_figures(people_tables(data, panels), resamples)
+        else:
+            print(f"without people.…: the rated panels are not beside the repository ({panels})")
     else:
         print("without people: the DSG release is not beside the repository; use --data")
     figures |= {"resamples": resamples, "paintings": test, "learnt_paintings": learn}

@@ -97,13 +97,13 @@ def demo(
     print_if_json({"page": index, "runs": runs})
     rows = []
     for level, view in views.items():
-        loop, report = view.card("loop"), view.card("report")
-        change = words.signed(view.change("loop"))
-        score = words.card_score(loop)
+        shown = view.card(view.shown_role)
+        change = words.signed(view.change(view.shown_role))
+        score = words.card_score(shown)
         score += f" ({change})" if change else " "
-        reported = words.card_score(report)
+        steering = words.card_score(view.card("loop"))
         size = str(len(view.rounds)), words.duration(view.seconds)
-        rows.append((level, words.verdict_line(loop), score, reported, *size))
-    print_table(("scene", "facts that hold", "loop", "report", "rounds", "time"), rows)
+        rows.append((level, words.verdict_line(shown), score, steering, *size))
+    print_table(("scene", "facts that hold", "score", "by the loop", "rounds", "time"), rows)
     say(f"\nThe page: {index.resolve()}")
     return Exit.OK

@@ -110,15 +110,19 @@ def exit_code(card: ScoreCard | None) -> terminal.Exit:
 
 
 def card_json(card: ScoreCard | None) -> dict[str, Any] | None:
-    """Return the scores and recalls of a card, or None without one."""
+    """Return the scores, recalls and soundness of a card, or None without one."""
     if card is None:
         return None
-    kinds = ("object", "attribute", "relation")
+    from scenewright.core.facts import SOUNDNESS
+
+    kinds, told = ("object", "attribute", "relation"), ("state", "probability", "reason")
+    sound = {SOUNDNESS[v.fact_id]: terminal.fields_of(v, *told) for v in card.soundness}
     return {
         **terminal.fields_of(card, "sgscore", "fact_recall", "expected_recall"),
         **{f"{kind}_recall": getattr(card, f"{kind}s").value for kind in kinds},
         **terminal.fields_of(card, "satisfied", probability_methods=card.methods),
         **({"ocr": card.ocr} if card.realism.total else {}),
+        **({"soundness": sound} if sound else {}),
     }
 
 
@@ -273,15 +277,20 @@ def run_plan(plan: RunPlan, quiet: bool) -> terminal.Exit:
 def show_run(view: RunRecord, page: Path | None, ids: bool = False) -> terminal.Exit:
     """Print a run's table and its result, and return its exit code; ``ids`` shows facts' ids."""
     from scenewright.cli.run_display import legend, print_result
+    from scenewright.runs.report.words import verdict_mark
 
     terminal.print_if_json(run_json(view, page))
     where = terminal.console()
     print_result(view, where, str(page) if page else "", ids)
     for warning in prompt_warnings(view) if not where.quiet else ():
         terminal.note(f"warning: {warning}")
-    states = [r.state(fact.id) for r in view.rounds for fact in view.facts]
-    if states:
-        where.print(legend(states, where))
+    cards = [card for r in view.rounds for card in r.cards.values()]
+    looks = {verdict_mark(verdict) for card in cards for verdict in card.verdicts}
+    looks |= {
+        r.state(fact.id) for r in view.rounds for fact in view.facts if not r.verdict(fact.id)
+    }
+    if looks:
+        where.print(legend(looks, where))
     return exit_code(view.card("loop"))
 
 
@@ -333,6 +342,7 @@ def score(
     """
     from scenewright.cli.run_display import card_lines, legend, score_table, unscored_lines
     from scenewright.core.images import load_image
+    from scenewright.runs.report.words import verdict_mark
     from scenewright.runs.scoring import score as ask
     from scenewright.runs.scoring import swapped
 
@@ -365,7 +375,8 @@ def score(
         where.print(f"{label:<9}{value}")
     for line in unscored_lines(found):
         terminal.say(f"{'unscored':<9}{line}")
-    where.print(legend([v.state for v in found.loop.verdicts], where))
+    cards = [card for card in (found.loop, found.report) if card is not None]
+    where.print(legend({verdict_mark(v) for card in cards for v in card.verdicts}, where))
     return code
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,9 @@ from rich.text import Text
 
 from scenewright.cli.console import print_labelled, table_of
 from scenewright.core.answers import FactLine, in_lines
-from scenewright.core.facts import ScoreCard
+from scenewright.core.facts import SOUNDNESS, ScoreCard
 from scenewright.graphs import events
-from scenewright.runs.record import ROLES, RunRecord, Shown
+from scenewright.runs.record import ROLES, RunRecord, Shown, shown_role
 from scenewright.runs.report import words
 
 if TYPE_CHECKING:
@@ -27,27 +27,35 @@ if TYPE_CHECKING:
 
 STYLES = {"yes": "green", "no": "bold red", "unscored": "yellow"}
 """Styles of the states that are not dim."""
-ASCII = {"yes": "y", "no": "N", "void": "-", "unscored": "?", "pending": ".", "unasked": " "}
+ASCII = str.maketrans("✓✗–·", "yN-.")
 
 
-def symbol(state: Shown, console: Console) -> str:
-    """Return ✓ ✗ – ? · or, where the output cannot show them, y N - ? ."""
-    plain = not console.encoding.lower().startswith("utf")
-    return (ASCII if plain else words.SYMBOLS)[state]
+def symbol(look: words.VerdictMark, console: Console) -> str:
+    """Return ✓ ✓? ✓?? ✗ – ? · or, where the output cannot show them, y y? y?? N - ? ."""
+    shown = words.SYMBOLS[look]
+    return shown if console.encoding.lower().startswith("utf") else shown.translate(ASCII)
 
 
-def mark(state: Shown, probability: float | None, console: Console) -> Text:
-    """Return a state with its probability, coloured."""
+def style(look: words.VerdictMark) -> str:
+    """Return the style of a verdict's symbol."""
+    return STYLES.get(look.partition("-")[0], "dim")
+
+
+def mark(look: words.VerdictMark, probability: float | None, console: Console) -> Text:
+    """Return a verdict with its probability, coloured."""
     known = f" {words.percent(probability)}" if probability is not None else ""
-    return Text(f"{symbol(state, console)}{known}", style=STYLES.get(state, "dim"))
+    return Text(f"{symbol(look, console)}{known}", style=style(look))
 
 
-def _verdict(
-    verdict: Answer | Verdict | None, console: Console, missing: Shown = "pending"
-) -> Text:
-    if verdict is None:
-        return mark(missing, None, console)
-    return mark(verdict.state, verdict.probability, console)
+def _verdict(verdict: Verdict | None, console: Console, missing: Shown = "pending") -> Text:
+    probability = None if verdict is None else verdict.probability
+    return mark(words.verdict_mark(verdict, missing), probability, console)
+
+
+def _answer(answer: Answer | None, console: Console) -> Text:
+    if answer is None:
+        return mark("void", None, console)
+    return mark(answer.state, answer.probability, console)
 
 
 def facts_table(view: RunRecord, console: Console, ids: bool = False) -> Table:
@@ -78,18 +86,20 @@ def facts_table(view: RunRecord, console: Console, ids: bool = False) -> Table:
 
 def result_lines(view: RunRecord, page: str = "") -> list[tuple[str, str]]:
     """Return the labels and texts of a result: verdict, scores, reason of the end, files."""
-    card, asked, best = view.card("loop"), view.scenes[-1], view.best
+    shown, asked, best = view.shown_role, view.scenes[-1], view.best
+    card = view.card(shown)
     lines = [("result", words.verdict_line(card, asked.scene))]
     lines += [("", said) for said in words.beside_graph(card, asked.scene, asked.facts)]
     if best is not None and (said := words.changes_line(view.composed(best.index))):
         lines.append(("prompt", said))
-    for role, meaning in zip(ROLES, (words.LOOP, view.reporting.line), strict=True):
-        card = view.card(role)
+    meanings = dict(zip(ROLES, (words.LOOP, view.reporting.line), strict=True))
+    for role in sorted(ROLES, key=lambda role: role != shown):
+        card, meaning = view.card(role), meanings[role]
         if card is None:
             continue
         change = words.signed(view.change(role))
         since = f" ({change} from round {view.scenes[-1].round})" if change else ""
-        label = "score" if role == "loop" else ""
+        label = "score" if role == shown else ""
         lines.append((label, f"{score_words(card)} {meaning}{since}"))
     if obtained := words.obtained_line(view.card(role) for role in ROLES):
         lines.append(("", obtained))
@@ -97,6 +107,7 @@ def result_lines(view: RunRecord, page: str = "") -> list[tuple[str, str]]:
     if view.reporting.kind == "none" and view.finished is not None:
         lines.append(("", view.reporting.line))
     lines += words.realism_lines(view)
+    lines += words.soundness_lines(view.card("report"))
     lines += [("note", note) for note in view.reporting.notes]
     rounds = words.count(len(view.rounds), "round")
     spent = f"{words.count(view.images, 'image')} drawn, {words.duration(view.seconds)}"
@@ -122,13 +133,15 @@ def score_words(card: ScoreCard) -> str:
 
 def card_lines(score: Score) -> list[tuple[str, str]]:
     """Return the labels and texts of the panels' result for one image."""
-    lines = [("result", words.verdict_line(score.loop, score.scene))]
-    lines += [("", said) for said in words.beside_graph(score.loop, score.scene, score.facts)]
     cards = [("the judges of the loop", score.loop)]
     if score.report is not None:
         own = score.reporting.kind == "self"
         whose = "the judges of the loop again (self-report)" if own else "the judges of the report"
-        cards.append((whose, score.report))
+        first = shown_role(score.loop, score.report) == "report"
+        cards.insert(0 if first else 1, (whose, score.report))
+    shown = cards[0][1]
+    lines = [("result", words.verdict_line(shown, score.scene))]
+    lines += [("", said) for said in words.beside_graph(shown, score.scene, score.facts)]
     for at, (whose, card) in enumerate(cards):
         lines.append(("" if at else "score", f"{score_words(card)} by {whose}"))
         corrected = card.corrected.sgscore if card.corrected is not None else None
@@ -140,6 +153,7 @@ def card_lines(score: Score) -> list[tuple[str, str]]:
     if score.loop.realism.total:
         real = ", ".join(f"{words.score(card.ocr)} by {whose}" for whose, card in cards)
         lines.append(("realism", real))
+    lines += words.soundness_lines(score.report)
     lines += [("note", text) for text in score.warnings]
     mixed = next(filter(None, (words.method_line(card) for _, card in cards)), "")
     lines += [("note", note) for note in score.reporting.notes]
@@ -177,14 +191,14 @@ def score_table(score: Score, console: Console) -> Table:
         cells = [_verdict(loop.get(fact.id), console)]
         if score.report is not None:
             cells.append(_verdict(report.get(line.decided(report).id), console))
-        cells += [_verdict(answers.get(fact.id), console, "void") for answers in said.values()]
+        cells += [_answer(answers.get(fact.id), console) for answers in said.values()]
         table.add_row(Text(line.fact.statement), *cells)
     return table
 
 
 def unscored_lines(score: Score) -> list[str]:
     """Return each judge's reasons for unscored facts: each reason once, with its facts."""
-    statements = {fact.id: fact.statement for fact in score.facts}
+    statements = {**SOUNDNESS, **{fact.id: fact.statement for fact in score.facts}}
     found: dict[tuple[str, str], list[str]] = {}
     for group in score.answers:
         for answer in group.answers:
@@ -199,13 +213,15 @@ def unscored_lines(score: Score) -> list[str]:
     return lines
 
 
-def legend(states: Sequence[Shown], console: Console) -> Text:
-    """Return the meanings of the symbols of ``states``, on one line."""
-    order: tuple[Shown, ...] = ("yes", "no", "void", "unscored", "pending")
-    return Text(
-        "   ".join(f"{symbol(s, console)} {words.MEANINGS[s]}" for s in order if s in states),
-        style="dim",
-    )
+def legend(looks: Collection[words.VerdictMark], console: Console) -> Text:
+    """Return the meanings of the symbols of ``looks``, and of their grades where there are any."""
+    said = [
+        f"{symbol(look, console)} {meaning}"
+        for look, meaning in words.MEANINGS.items()
+        if look in looks and look != "unasked"
+    ]
+    graded = f"\n{words.certainty_line()}" if any("-" in look for look in looks) else ""
+    return Text("   ".join(said) + graded, style="dim")
 
 
 DOING = {
@@ -286,7 +302,8 @@ class _Screen:
     """Content of the live view: finished rounds, and the current step."""
 
     def __init__(self) -> None:
-        self.done: list[tuple[int, ScoreCard]] = []
+        self.done: dict[int, ScoreCard] = {}
+        """By round, the card that people read."""
         self.doing = "loading the models"
         self.notes: list[str] = []
         self.round: int | None = None
@@ -326,12 +343,14 @@ class _Screen:
                 self._at(event.round, f"asking the {event.role} judges")
                 line = self.judges.setdefault((event.round, event.judge_id), Text())
                 for answer in event.answers:
-                    line.append(symbol(answer.state, console), STYLES.get(answer.state, "dim"))
+                    line.append(symbol(answer.state, console), style(answer.state))
             case events.Judged(role="loop"):
-                self.done.append((event.round, event.card))
+                self.done[event.round] = event.card
                 self._at(event.round, "deciding")
                 self.judges = {}
             case events.Judged():
+                if shown_role(self.done.get(event.round), event.card) == "report":
+                    self.done[event.round] = event.card
                 self.judges = {k: v for k, v in self.judges.items() if k[0] != event.round}
             case events.Finished() | events.Paused():
                 self.over = True
@@ -345,10 +364,11 @@ class _Screen:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         rows = Table.grid(padding=(0, 2))
-        for index, card in self.done:
+        for index, card in self.done.items():
             facts = Text()
             for verdict in card.verdicts[:60]:
-                facts.append(symbol(verdict.state, console), STYLES.get(verdict.state, "dim"))
+                look = words.verdict_mark(verdict)
+                facts.append(symbol(look, console), style(look))
             line, score = Text(words.verdict_line(card)), Text(words.card_score(card), "bold")
             rows.add_row(Text(f"round {index}", "bold"), facts, line, score)
         parts: list[Table | Text] = [Text(f"note: {text}") for text in self.notes]

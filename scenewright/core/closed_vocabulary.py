@@ -96,6 +96,8 @@ class ClosedVocabulary:
     """Number of predicates among the options of a relation question, if the model knows just one
     such number; "no visible relationship" is not counted.
     """
+    soundness: bool = False
+    """Whether the model was taught the questions of facts of soundness."""
 
     def unknown(self, fact: Fact) -> tuple[Unknown, ...]:
         """Return the words of ``fact`` outside of the vocabulary; empty if it can be asked.
@@ -103,6 +105,8 @@ class ClosedVocabulary:
         Wrong options that :meth:`worded` replaces are ignored.
         """
         found = [Unknown("class", name) for name in fact.classes if not self.knows_class(name)]
+        if fact.kind == "soundness":
+            return tuple(found) if self.soundness else (Unknown("question", fact.question),)
         # A fact that names no classes was not made of a scene: its key may be any word.
         if fact.classes and fact.kind == "attribute" and fact.key and fact.value:
             found += self.unknown_attribute(fact.key, fact.value)

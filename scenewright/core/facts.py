@@ -24,7 +24,9 @@ from scenewright.core.errors import ScenewrightError
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FiniteModel, FrozenModel
 
-FactKind = Literal["object", "attribute", "relation", "count", "text", "wish", "realism"]
+FactKind = Literal[
+    "object", "attribute", "relation", "count", "text", "wish", "realism", "soundness"
+]
 State = Literal["yes", "no", "void", "unscored"]
 ProbabilityMethod = Literal["logprob", "decision", "verbalized", "binary", "regression"]
 """Source of a probability: token probabilities, a decision model, the judge's own words, a bare yes
@@ -35,7 +37,8 @@ FACT_KINDS: tuple[FactKind, ...] = ("object", "attribute", "relation")
 STATED_KINDS: tuple[FactKind, ...] = (*FACT_KINDS, "count", "text")
 """Kinds of facts that must hold: those of the graph, exact numbers and exclusions (``count``), and
 texts that no object bears. Of the others, ``wish`` is about the whole picture (its medium, light,
-weather …) and ``realism`` says that an object looks real.
+weather …), ``realism`` says that an object looks real, and ``soundness`` says that nothing in the
+picture is malformed, or there unasked.
 """
 RealismAspect = Literal["shape", "texture"]
 ASPECTS: tuple[RealismAspect, ...] = ("shape", "texture")
@@ -43,6 +46,9 @@ ASPECTS: tuple[RealismAspect, ...] = ("shape", "texture")
 UNSURE_THRESHOLD = 0.25
 """An object that was judged absent with a higher probability than this may be there all the same:
 what a scene says of it is asked, and may show it."""
+WELL_FORMED, NOTHING_EXTRA = "s:well formed", "s:nothing extra"
+SOUNDNESS: Mapping[str, str] = {WELL_FORMED: "well formed", NOTHING_EXTRA: "nothing extra"}
+"""Ids of the facts of soundness → their statements."""
 _OBJECT, _REALISM, _WISH = "o:", "real:", "w:"
 _BESIDE = ("n:", "t:")
 """Beginnings of ids of what is stated beside the graph: numbers and texts."""
@@ -62,7 +68,7 @@ def is_wish(fact_id: str) -> bool:
 
 def is_stated(fact_id: str) -> bool:
     """Return whether the id is of a kind in :data:`STATED_KINDS`."""
-    return not fact_id.startswith((_REALISM, _WISH))
+    return not fact_id.startswith((_REALISM, _WISH)) and fact_id not in SOUNDNESS
 
 
 def is_of_graph(fact_id: str) -> bool:
@@ -159,6 +165,9 @@ class Fact(FrozenModel):
     """Possible answers, in the order offered."""
     expected: str = "yes"
     """The option that says the fact holds."""
+    settled: bool = Field(default=False, exclude_if=lambda settled: not settled)
+    """Whether the classes alone give the answer of a choice away: no wrong option is as plausible.
+    """
     counting: Counting | None = Field(default=None, exclude_if=lambda counting: counting is None)
     """Of one of several facts about how many there are of something: the question for all."""
 
@@ -644,7 +653,7 @@ class ScoreCard(FrozenModel):
     """Verdicts of one image with their scores."""
 
     verdicts: tuple[Verdict, ...]
-    """One per fact, in the order of the facts."""
+    """One per fact, in the order of the facts; those of :attr:`soundness` are not among them."""
     objects: Recall
     """ObjectRecall (Eq. 2)."""
     attributes: Recall
@@ -658,6 +667,9 @@ class ScoreCard(FrozenModel):
     """Wishes for the whole picture, which no score of facts counts."""
     realism: Recall = Recall()
     """Facts of realism, which no score of facts counts; empty if none were asked."""
+    soundness: tuple[Verdict, ...] = Field(default=(), exclude_if=lambda verdicts: not verdicts)
+    """Verdicts of the facts of soundness, which no score counts and no other verdict depends on;
+    empty if they were not asked."""
     alpha: float = Field(default=0.5, ge=0.0, le=1.0)
     """Weight of the objects in SGScore."""
     intervals: ScoreIntervals | None = None
@@ -694,13 +706,14 @@ class ScoreCard(FrozenModel):
             return Recall(**{state: sum(counts[k, state] for k in kinds) for state in states})
 
         return cls(
-            verdicts=tuple(by_id[fact.id] for fact in facts),
+            verdicts=tuple(by_id[fact.id] for fact in facts if fact.kind != "soundness"),
             objects=recall("object"),
             attributes=recall("attribute"),
             relations=recall("relation"),
             further=recall("count", "text"),
             wishes=recall("wish"),
             realism=recall("realism"),
+            soundness=tuple(by_id[fact.id] for fact in facts if fact.kind == "soundness"),
             alpha=alpha,
         )
 

@@ -76,7 +76,7 @@ def canonical_predicate(predicate: str) -> str:
     return predicate if found is None else found
 
 
-def is_allowed(predicate: str, source: Cell, target: Cell, clear: bool = True) -> bool:
+def is_allowed(predicate: str, source: Cell, target: Cell, *, clear: bool = True) -> bool:
     """Return whether the planner lets ``predicate`` (its own word) hold between two cells.
 
     Predicates of contact are not decided by the cells alone: they are allowed everywhere. A
@@ -187,7 +187,7 @@ def _searched(
             trial = dict(placed)
             trial.update({k: (x + cx, y + cy) for k, (cx, cy) in order[at].offsets.items()})
             if all(
-                is_allowed(predicate, trial[source], trial[target], clear)
+                is_allowed(predicate, trial[source], trial[target], clear=clear)
                 for source, predicate, target in checks
                 if source in trial and target in trial
             ):

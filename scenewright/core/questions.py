@@ -28,7 +28,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from scenewright.core.english import (
     ONE,
@@ -43,18 +43,35 @@ from scenewright.core.english import (
     state_follows_noun,
     takes_article,
 )
-from scenewright.core.facts import ASPECTS, Counting, Fact, FactError, RealismAspect
+from scenewright.core.facts import (
+    ASPECTS,
+    SOUNDNESS,
+    WELL_FORMED,
+    Counting,
+    Fact,
+    FactError,
+    RealismAspect,
+)
 from scenewright.core.inflection import ing_form, plural, verb_base
 from scenewright.core.intent import Exclusion
 from scenewright.core.predicate_statistics import DEFAULT, PredicateStatistics, load_predicates
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
-from scenewright.core.vocabulary import canonical, converse, turned, without_be
+from scenewright.core.vocabulary import (
+    canonical,
+    converse,
+    is_weak,
+    names_no_place,
+    turned,
+    without_be,
+)
 from scenewright.core.wishes import wish_question
 from scenewright.core.wording import Names
 
 Protocol = Literal["scene-bench", "grounded"]
 PROTOCOLS: tuple[Protocol, ...] = ("scene-bench", "grounded")
 NO_RELATION = "no visible relationship"
+ALL_WHOLE = "Is every object in the image whole and well formed?"
+"""Question for a picture without a malformed object; expected is yes."""
 
 _ASPECT_WORDS: dict[RealismAspect, str] = {
     "shape": "shape and structure",
@@ -167,8 +184,10 @@ class _Class:
 class _Scene:
     """A scene with what its questions look up again and again."""
 
-    def __init__(self, graph: SceneGraph) -> None:
+    def __init__(self, graph: SceneGraph, taught: bool = False) -> None:
+        """``taught``: for judges that know no forms but those that they were taught."""
         self.graph = graph
+        self.taught = taught
         self._names = Names(graph)
         self.items = {item.id: self._names.as_written(item) for item in graph.objects}
         same: dict[str, list[SceneObject]] = defaultdict(list)
@@ -211,6 +230,37 @@ class _Scene:
         phrase = noun_phrase(item, keys)
         return phrase if keys == () and self.takes_no_article(item) else f"the {phrase}"
 
+    def telling(self, item: SceneObject, other: SceneObject) -> Relation | None:
+        """Return a relation that tells ``item`` from its like where attributes do not.
+
+        None of it to ``other``, of which the question is, nor to its class.
+        """
+        if self.taught or self.keys(item) is not None:
+            return None
+        like = [id_ for id_ in self.orders[item.name] if id_ != item.id]
+        same = {
+            (canonical(r.predicate), self.items[r.target].name)
+            for id_ in like
+            for r in self._leaving.get(id_, ())
+        }
+        for relation in self._leaving.get(item.id, ()):
+            target, predicate = self.items[relation.target], canonical(relation.predicate)
+            says = not is_weak(predicate) and not names_no_place(predicate)
+            alone = (predicate, target.name) not in same and self.keys(target) is not None
+            if says and alone and target.name not in (item.name, other.name):
+                return relation
+        return None
+
+    def phrase(self, item: SceneObject, other: SceneObject) -> str:
+        """Return the words for ``item`` in a question about it and ``other``."""
+        said = self.referring_phrase(item)
+        relation = self.telling(item, other)
+        if relation is None:
+            return said
+        whom = self.referring_phrase(self.items[relation.target])
+        named = noun_phrase(item, self.classes[item.name].keys_of_one(item))
+        return f"the {named} {option_text(relation.predicate)} {whom}"
+
     def takes_no_article(self, item: SceneObject) -> bool:
         """Return whether a label takes no article: "Mona Lisa", "someone"."""
         if not takes_article(item.name):
@@ -245,9 +295,11 @@ class _Scene:
             exact=exact,
         )
 
-    def meant(self, item: SceneObject, protocol: Protocol) -> frozenset[str]:
-        """Return ids of the objects that the question's words for ``item`` may mean."""
-        if protocol == "grounded" and self.keys(item) is not None:
+    def meant(self, item: SceneObject, other: SceneObject, protocol: Protocol) -> frozenset[str]:
+        """Return ids of the objects that :meth:`phrase` may mean."""
+        if protocol == "grounded" and (
+            self.keys(item) is not None or self.telling(item, other) is not None
+        ):
             return frozenset((item.id,))
         return frozenset(self.orders[item.name])
 
@@ -255,7 +307,8 @@ class _Scene:
         self, source: SceneObject, target: SceneObject, protocol: Protocol
     ) -> frozenset[str]:
         """Return the predicates that hold between the source and target of a question."""
-        ones, others = self.meant(source, protocol), self.meant(target, protocol)
+        ones = self.meant(source, target, protocol)
+        others = self.meant(target, source, protocol)
         if (ones, others) not in self._holding:
             found = [r.predicate for r in self._between(ones, others)]
             # It is unknown whether a target looks back at its source: no wrong option.
@@ -290,21 +343,13 @@ def option_text(predicate: str) -> str:
     return f"{said} {rest}" if rest else said
 
 
-ALL_WHOLE = "Is every object in the image whole and well formed?"
-"""Question for malformed things."""
+class RelationOptions(NamedTuple):
+    """Options of a relation question."""
 
-
-def nothing_else_question(things: Iterable[tuple[str, int]]) -> str:
-    """Return the question for things that nobody asked for, beside (class, number) pairs.
-
-    >>> nothing_else_question([("dog", 1), ("cat", 2)])
-    'Besides a dog and 2 cats, is there anything else in the image?'
-    """
-    named = [
-        f"{article(name)} {name}" if number == 1 else f"{number} {plural(name)}"
-        for name, number in things
-    ]
-    return f"Besides {listed(named)}, is there anything else in the image?"
+    offered: tuple[str, ...]
+    """The options in their order, the last one :data:`NO_RELATION`."""
+    settled: bool
+    """Whether the two classes alone give the answer away."""
 
 
 def relation_options(
@@ -313,7 +358,7 @@ def relation_options(
     classes: tuple[str, str],
     holding: Collection[str] = (),
     predicates: PredicateStatistics | None = None,
-) -> tuple[str, ...]:
+) -> RelationOptions:
     """Return the options of a relation question.
 
     They are three predicates, the asked one among them, then the paper's last option,
@@ -329,9 +374,11 @@ def relation_options(
     # Worded like the asked one: on the left of → on the right of.
     mirrored = turned(predicate)
     offered = [option_text(predicate)]
-    offered += [mirrored if canonical(mirrored) == one else option_text(one) for one in wrong]
+    offered += [
+        mirrored if canonical(mirrored) == one else option_text(one) for one in wrong.predicates
+    ]
     rng.shuffle(offered)
-    return (*offered, NO_RELATION)
+    return RelationOptions((*offered, NO_RELATION), not wrong.matched)
 
 
 def _part(text: str) -> str:
@@ -464,8 +511,89 @@ def _attribute_question(scene: _Scene, item: SceneObject, key: str, protocol: Pr
 
 
 def _relation_question(first: str, second: str) -> str:
-    # Of two that no words tell apart both are "one of the dogs": the shipped judges learnt it so.
     return f"What is the relationship between {first} and {second} in the image?"
+
+
+def _relation_facts(
+    scene: _Scene, protocol: Protocol, seed: int, predicates: PredicateStatistics | None
+) -> Iterator[Fact]:
+    """Yield the facts of the relations.
+
+    No two of ``grounded`` share a question: of those that would, alike ones are asked by number,
+    and others, which join the same two in another way, are asked as they are stated.
+    """
+    facts = [_relation_fact(scene, r, protocol, seed, predicates) for r in scene.graph.relations]
+    if protocol != "scene-bench" and not scene.taught:
+        same: dict[str, dict[str, list[Fact]]] = defaultdict(lambda: defaultdict(list))
+        for fact in facts:
+            same[fact.question][canonical(str(fact.predicate))].append(fact)
+        stated = {
+            fact.id: fact
+            for alike in same.values()
+            for some in alike.values()
+            if len(alike) > 1 or len({(fact.subject, fact.target) for fact in some}) > 1
+            for fact in _numbered(scene, some)
+        }
+        facts = [stated.get(fact.id, fact) for fact in facts]
+    yield from facts
+
+
+def _numbered(scene: _Scene, facts: Sequence[Fact]) -> Iterator[Fact]:
+    """Yield relations that no words tell apart as yes/no questions about how many there are.
+
+    The i-th source has its j-th target: at least i of the dogs are next to at least j of the
+    trees. Sources with most targets come first, so that each number includes those below it.
+    """
+    targets: dict[str, list[str]] = defaultdict(list)
+    for fact in facts:
+        if fact.target not in targets[fact.subject]:
+            targets[fact.subject].append(str(fact.target))
+    sources = sorted(targets, key=lambda source: -len(targets[source]))
+    single = len(sources) == 1
+    source, target = (scene.items[end] for end in (facts[0].subject, str(facts[0].target)))
+    first, second = scene.phrase(source, target), scene.phrase(target, source)
+    single, counted = len(sources) == 1, len(facts) > 1
+    wanted = len(targets[sources[0]]) if single else len(sources)
+    for fact in facts:
+        i = sources.index(fact.subject) + 1
+        j = targets[fact.subject].index(str(fact.target)) + 1
+        many = is_many(source.name) if single else i > 1
+        who = first if single else _at_least(i, first)
+        whom = _at_least(j, second) if j > 1 or (single and counted) else second
+        of = (second if single else first).removeprefix("one of ")
+        verb, does = _verb(str(fact.predicate), is_many(source.name) or not single)
+        said = f"{verb} {first} {does}" if single else f"{verb} {does} {second}"
+        if not single and verb == "do":
+            said = f"{does} {second}"
+        verb, _ = _verb(str(fact.predicate), many)
+        counting = Counting(
+            question=f"How many of {of} {said} in the image?",
+            statement=f"{fact.statement} ({wanted} times)",
+            least=j if single else i,
+            wanted=wanted,
+        )
+        update = {
+            "question": f"{verb.capitalize()} {who} {does} {whom} in the image?",
+            "options": ("yes", "no"),
+            "expected": "yes",
+            "settled": False,
+            # One number answers all of them only where one end alone is counted.
+            "counting": counting if counted and max(len(sources), wanted) == len(facts) else None,
+        }
+        yield fact.model_copy(update=update)
+
+
+def _verb(predicate: str, many: bool) -> tuple[str, str]:
+    """Return the words of a yes/no question before and behind its subject."""
+    if canonical(predicate) == "having":
+        return ("do" if many else "does"), "have"
+    return ("are" if many else "is"), option_text(predicate)
+
+
+def _at_least(number: int, phrase: str) -> str:
+    """Return ``at least 2 of the red dogs`` for ``one of the red dogs``."""
+    some = "one" if number == 1 else str(number)
+    return f"at least {some} of {phrase.removeprefix('one of ')}"
 
 
 def _relation_fact(
@@ -484,7 +612,7 @@ def _relation_fact(
         first, second = f"the {source.name}", f"the {target.name}"
         shuffle_key: tuple[object, ...] = (source.name, target.name)
     else:
-        first, second = scene.referring_phrase(source), scene.referring_phrase(target)
+        first, second = scene.phrase(source, target), scene.phrase(target, source)
         shuffle_key = (seed, relation.source, relation.target)
     parents: tuple[str, ...] = ()
     if protocol != "scene-bench":
@@ -492,6 +620,13 @@ def _relation_fact(
         counts = (1, 2) if source.name == target.name else (1, 1)
         ends = zip((source, target), counts, strict=True)
         parents = tuple(_counted(scene, item, count) for item, count in ends)
+    options = relation_options(
+        relation.predicate,
+        shuffle_key,
+        (source.name, target.name),
+        scene.holding(source, target, protocol),
+        predicates,
+    )
     return Fact(
         id=relation_fact_id(relation),
         kind="relation",
@@ -502,14 +637,9 @@ def _relation_fact(
         parents=parents,
         statement=relation_statement(source, relation.predicate, target),
         question=_relation_question(first, second),
-        options=relation_options(
-            relation.predicate,
-            shuffle_key,
-            (source.name, target.name),
-            scene.holding(source, target, protocol),
-            predicates,
-        ),
+        options=options.offered,
         expected=option_text(relation.predicate),
+        settled=options.settled,
     )
 
 
@@ -527,6 +657,10 @@ class QuestionForm:
     def facts(self, scene: SceneGraph) -> tuple[Fact, ...]:
         """Return the facts of ``scene``; raises what :func:`facts_of` raises."""
         return _facts_in(scene, self)
+
+    def soundness(self, scene: SceneGraph) -> tuple[Fact, ...]:
+        """Return the facts of :func:`soundness_facts_of`; none by the paper's protocol."""
+        return () if self.protocol == "scene-bench" else soundness_facts_of(scene)
 
 
 # Every node of a loop needs the facts of its scene.
@@ -557,7 +691,7 @@ def facts_of(
     if protocol not in PROTOCOLS:
         raise ValueError(f"unknown protocol {protocol!r}: use one of {', '.join(PROTOCOLS)}")
     facts: list[Fact] = []
-    known = _Scene(scene)
+    known = _Scene(scene, taught=predicates is not None and bool(predicates.fixed))
     for item in scene.objects:
         question, statement = _object_question(known, item, protocol)
         counts = protocol != "scene-bench" and len(known.orders[item.name]) > 1
@@ -593,7 +727,7 @@ def facts_of(
                     counting=None if protocol == "scene-bench" else known.counting(item, key),
                 )
             )
-    facts.extend(_relation_fact(known, r, protocol, seed, predicates) for r in scene.relations)
+    facts.extend(_relation_facts(known, protocol, seed, predicates))
     if protocol != "scene-bench" and scene.intent:
         facts.extend(_numbers(known))
         facts.extend(_exclusion_fact(known, one) for one in scene.intent.exclusions)
@@ -716,6 +850,40 @@ def realism_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:
         )
         for item in scene.objects
         for aspect in ASPECTS
+    )
+
+
+def nothing_else_question(things: Iterable[tuple[str, int]]) -> str:
+    """Return the question for anything beside ``things`` (class, number); expected is no.
+
+    >>> nothing_else_question([("dog", 1), ("cat", 2)])
+    'Besides a dog and 2 cats, is there anything else in the image?'
+    """
+    asked = (
+        indefinite(name) if number == 1 else f"{number} {plural(name)}" for name, number in things
+    )
+    return f"Besides {listed(asked)}, is there anything else in the image?"
+
+
+def soundness_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:
+    """Return the facts that no object is malformed, and that nothing is there unasked.
+
+    None of a scene without objects.
+    They are not facts of the scene: no score counts them, and nothing depends on them.
+    """
+    things = Counter(item.name for item in scene.objects)
+    questions = (ALL_WHOLE, nothing_else_question(things.items())) if things else ()
+    return tuple(
+        Fact(
+            id=id_,
+            kind="soundness",
+            subject="",
+            classes=() if id_ == WELL_FORMED else tuple(things),
+            statement=statement,
+            question=question,
+            expected="yes" if id_ == WELL_FORMED else "no",
+        )
+        for (id_, statement), question in zip(SOUNDNESS.items(), questions, strict=False)
     )
 
 

@@ -80,19 +80,20 @@ async def compose(
     key = prompt_key(round, purpose, *parts)
     event = context.record.get(key, Composed)
     if event is None:
+        layout = context.record.layout(round)
         # A prompt that says places of its own is no other picture's.
         own = places is not None and isinstance(context.composer, PlacingComposer)
         before = (
             Wording(e.prompt, e.author, e.model, problem=e.problem, unsaid=e.unsaid)
             for e in context.record.all(Composed)
-            if e.graph == scene.digest
+            if e.graph == scene.digest and e.layout == layout
         )
         wording = None if own else next(before, None)
         step = paying(context.nonce, key)
         with metered() as spent, step, emit_retries(runtime, round):
             if wording is None:
                 # The seed of the candidates' prompt: a reference shows a thing where it is to be.
-                seed = round_seed(context.options.seed, 0, "candidate")
+                seed = round_seed(context.options.seed, layout, "candidate")
                 alone = context.options.reference_prompt == "missing" and not own
                 wording = await compose_with_origin(
                     context.composer, scene, seed, None if alone else within, places
@@ -116,6 +117,7 @@ async def compose(
             model=wording.model,
             problem=wording.problem,
             unsaid=wording.unsaid,
+            layout=layout,
             tokens_in=spent.usage.tokens_in,
             tokens_out=spent.usage.tokens_out,
             usd=spent.usd,
@@ -302,7 +304,7 @@ def planned_boxes(round: int, purpose: Purpose, context: RefineContext) -> tuple
     if shown is None:
         return ()
     # The seed of the candidates' prompt, as in compose().
-    seed = round_seed(context.options.seed, 0, "candidate")
+    seed = round_seed(context.options.seed, context.record.layout(round), "candidate")
     return boxes_of(context.composer, shown, seed, whole)
 
 

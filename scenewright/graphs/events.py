@@ -211,6 +211,8 @@ class Composed(_Event):
     """Passages of the person's sentence that it does not say."""
     added: tuple[str, ...] = Field(default=(), exclude_if=lambda added: not added)
     """Words that the sentence does not say."""
+    layout: int = Field(default=0, exclude_if=lambda round: round == 0)
+    """Round whose seed plans the places that it says."""
     tokens_in: int = 0
     """Input tokens of the language model, if one composed."""
     tokens_out: int = 0
@@ -248,6 +250,8 @@ class Planned(_Event):
         default=None, exclude_if=lambda calls: calls is None
     )
     """Calls of judges that the proposals will take, at least and at most."""
+    layout: int = Field(default=0, exclude_if=lambda round: round == 0)
+    """Round whose seed plans where things stand in what is drawn."""
 
 
 class Replied(_Event):

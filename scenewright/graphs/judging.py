@@ -8,9 +8,9 @@ log or the store has is not asked again.
 :class:`JudgeRouter` says which judge is asked which fact: facts of realism go to the judges of
 realism if there are any, else to those of the role that can answer them. With a cascade a wave has
 two stages: the first judges answer all of its facts, the other judges those of which the first are
-unsure. Verdicts of numbers, texts, wishes and realism are the mean of the judges' probabilities:
-calibrations, learnt error rates, cascades, intervals and corrections are about the facts that a
-scene graph states.
+unsure. Verdicts of numbers, texts, wishes, realism and soundness are the mean of the judges'
+probabilities: calibrations, learnt error rates, cascades, intervals and corrections are about the
+facts that a scene graph states.
 
 A judge never raises here: a failure is an unscored answer with its reason.
 """
@@ -150,6 +150,8 @@ async def judge_candidate(
         return
     size = size_of(scene)
     facts = await run_in_worker_if_large(size, context.options.form.facts, scene)
+    if context.asks_soundness(role):
+        facts = (*facts, *context.options.form.soundness(scene))
     judging = _Judging(JudgeRouter(context, role), facts, context)
     for fact_id, state in (decided or {}).items():
         judging.known[fact_id] = Verdict(fact_id=fact_id, state=state)

@@ -219,12 +219,23 @@ class LoopRecord:
         """Return the image of ``round`` for a purpose; None if there is none."""
         return self.get(image_key(round, purpose), Generated)
 
-    def prompt(self, round: int) -> str:
-        """Return the newest prompt of the whole scene, up to ``round``; empty without one."""
+    def layout(self, round: int) -> int:
+        """Return the round whose seed plans where things stand in the candidate of ``round``."""
+        if (edit := self.correction(round)) is not None:
+            return self.layout(edit.base)
+        plan = self.plan(round)
+        return 0 if plan is None else plan.layout
+
+    def prompt(self, round: int, layout: int | None = None) -> str:
+        """Return the newest prompt of the whole scene, up to ``round``; empty without one.
+
+        It says the places of ``layout``, by default of that of ``round``.
+        """
+        placed = self.layout(round) if layout is None else layout
         found = (
             event
             for event in reversed(self.all(Composed))
-            if event.purpose == "candidate" and event.round <= round
+            if event.purpose == "candidate" and event.round <= round and event.layout == placed
         )
         return next((event.prompt for event in found), "")
 

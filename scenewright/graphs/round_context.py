@@ -32,6 +32,7 @@ def make_round_context(
     card = record.card(best.round)
     drawn = record.image(best.round, "candidate")
     assert drawn is not None
+    layout = record.layout(best.round)
     steps = options.steps or context.backend.features.default_steps
     most = options.budget.images
     left = None if most is None else most - int(totals_of(record.before(round))["images"])
@@ -46,7 +47,8 @@ def make_round_context(
         missing=missing or missing_graph(scene, facts, card.verdicts),
         best=best.image,
         request=drawn.request,
-        prompt=record.prompt(round),
+        prompt=record.prompt(round, layout),
+        layout=layout,
         options=options,
         backend=context.backend.id,
         features=context.backend.features,

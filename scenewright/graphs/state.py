@@ -88,6 +88,15 @@ class CheckContext:
             return self._real(role) or able_judges(stated, kind)
         return able_judges(stated, kind)
 
+    def asks_soundness(self, role: Role) -> bool:
+        """Return whether the judges of a role are asked facts of soundness.
+
+        The loop acts on none of them: its judges are asked only where they report as well, in one
+        call with the other facts.
+        """
+        reporting = {judge.id for judge in self.report_judges}
+        return role == "report" or any(judge.id in reporting for judge in self.loop_judges)
+
     def _real(self, role: Role) -> Sequence[Judge]:
         return self.realism_judges if role == "loop" else self.realism_report_judges
 

@@ -242,19 +242,27 @@ class Round:
         return self.verdicts(role).get(fact_id)
 
     def state(self, fact_id: str) -> Shown:
-        """Return the state of the loop's verdict.
-
-        ``pending`` without a card, ``unasked`` if the card lacks it.
-        """
+        """Return the state of the loop's verdict; without one :attr:`unjudged`."""
         verdict = self.verdict(fact_id)
-        if verdict is not None:
-            return verdict.state
+        return self.unjudged if verdict is None else verdict.state
+
+    @property
+    def unjudged(self) -> Shown:
+        """State of a fact without a verdict: ``pending`` before the first card."""
         return "unasked" if "loop" in self.cards else "pending"
 
     @property
     def shown_card(self) -> ScoreCard | None:
-        """Card that people are shown: of the report's judges where they looked, else the loop's."""
-        return self.cards.get("report") or self.cards.get("loop")
+        """The card whose verdicts and score people read: :func:`shown_role`."""
+        return self.cards.get(shown_role(self.cards.get("loop"), self.cards.get("report")))
+
+    @cached_property
+    def shown_verdicts(self) -> dict[str, Verdict]:
+        """Verdicts that people read, by fact; a person's own word stands before the card's."""
+        card = self.shown_card
+        found = {} if card is None else {verdict.fact_id: verdict for verdict in card.verdicts}
+        said = () if self.edit is None else self.edit.verdicts
+        return found | {name: v for name in said if (v := self.verdict(name)) is not None}
 
     def score(self, role: Role = "loop") -> float | None:
         """Return SGScore (Scene-Bench Eq. 4) by the judges of ``role``; none if not judged."""
@@ -325,9 +333,17 @@ class RunRecord:
         return scene_in_round(self.scenes, round)
 
     def composed(self, round: int) -> Composed | None:
-        """Return the newest prompt of a candidate up to ``round``; none before there is one."""
-        found = (r.written("candidate") for r in reversed(self.rounds) if r.index <= round)
-        return next(filter(None, found), None)
+        """Return the newest prompt of a candidate up to ``round``; none before there is one.
+
+        Of a scene that was planned anew only where the candidate of ``round`` is.
+        """
+        known = {r.index: r for r in self.rounds}
+        at: Round | None = known.get(round)
+        while at is not None and at.edit is not None:
+            at = known.get(at.edit.base)
+        layout = 0 if at is None or at.plan is None else at.plan.layout
+        written = (r.written("candidate") for r in reversed(self.rounds) if r.index <= round)
+        return next((one for one in written if one is not None and one.layout == layout), None)
 
     @property
     def drawn(self) -> list[Round]:
@@ -352,6 +368,11 @@ class RunRecord:
         if self.finished is not None:
             return self.finished.loop_card if role == "loop" else self.finished.report_card
         return None if self.best is None else self.best.cards.get(role)
+
+    @property
+    def shown_role(self) -> Role:
+        """Role of the judges whose verdicts on the kept candidate people read."""
+        return shown_role(self.card("loop"), self.card("report"))
 
     def change(self, role: Role) -> float | None:
         """Return SGScore of the kept candidate less that of round 0, where both are known.
@@ -409,6 +430,21 @@ class RunRecord:
         """Return the file of a content hash in the run's image folder; none if it is not there."""
         path = self.folder / IMAGES / f"{digest}.png"
         return path if _HASH.fullmatch(digest) and path.is_file() else None
+
+
+def shown_role(loop: ScoreCard | None, report: ScoreCard | None) -> Role:
+    """Return whose card of a picture people read: that of the report's judges where they looked.
+
+    That of the loop's where those of the report could not score what these could, or were asked
+    of another scene, before an edit.
+    """
+    if report is None:
+        return "loop"
+    if loop is not None:
+        asked, known = ({v.fact_id for v in card.verdicts} for card in (loop, report))
+        if not asked <= known or (report.sgscore is None and loop.sgscore is not None):
+            return "loop"
+    return "report"
 
 
 def read_run(folder: Path | str) -> RunRecord:

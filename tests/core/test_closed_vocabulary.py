@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from scenewright.core.closed_vocabulary import (
 )
 from scenewright.core.facts import Fact
 from scenewright.core.formats import load_scene
-from scenewright.core.questions import NO_RELATION, facts_of
+from scenewright.core.questions import NO_RELATION, facts_of, soundness_facts_of
 from scenewright.miniature.world import JUDGE_VOCABULARY, PREDICATES, RIVALS, VOCABULARY
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 
@@ -115,6 +116,21 @@ def test_the_miniatures_models_name_the_words_of_its_world() -> None:
         assert predicate not in rivals
         assert len(rivals) >= 2
         assert set(rivals) <= set(PREDICATES)
+
+
+def test_soundness_is_known_where_it_was_taught(tmp_path: Path) -> None:
+    taught = replace(JUDGE_VOCABULARY, soundness=True)
+    untaught = replace(JUDGE_VOCABULARY, soundness=False)
+    whole, extra = soundness_facts_of(load_scene("dog on table"))
+    for fact in (whole, extra):
+        assert taught.unknown(fact) == ()
+        assert taught.worded(fact) == (fact, {})
+        assert "no other forms" in untaught.reason(untaught.unknown(fact))
+    _, strange = soundness_facts_of(load_scene("astronaut on table"))
+    assert [str(one) for one in taught.unknown(strange)] == ["the class 'astronaut'"]
+    write_vocabulary(tmp_path, taught)
+    assert read_vocabulary(tmp_path) == taught
+    assert "soundness" not in untaught.as_json()
 
 
 def test_files_come_back_and_faults_are_named(tmp_path: Path) -> None:

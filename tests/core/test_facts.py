@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from scenewright.core.facts import (
+    NOTHING_EXTRA,
+    WELL_FORMED,
     Answer,
     Fact,
     FactError,
@@ -69,6 +71,23 @@ def test_scores_by_hand() -> None:
     assert not card.satisfied
     weighted = ScoreCard.of(FACTS, VERDICTS, alpha=0.25)
     assert weighted.sgscore == pytest.approx(0.25 * 2 / 3 + 0.75 / 3)
+    assert ScoreCard.model_validate_json(card.model_dump_json()) == card
+
+
+@pytest.mark.parametrize("state", ["yes", "no", "unscored"])
+def test_soundness_stands_apart_from_all_scores(state: State) -> None:
+    plain = ScoreCard.of(FACTS, VERDICTS)
+    sound = [fact(id_, "soundness") for id_ in (WELL_FORMED, NOTHING_EXTRA)]
+    said = [verdict(one.id, state) for one in sound]
+    card = ScoreCard.of((*FACTS, *sound), (*VERDICTS, *said))
+    assert card.soundness == tuple(said)
+    assert card.model_copy(update={"soundness": ()}) == plain
+    assert (card.rank, card.unscored, card.satisfied) == (
+        plain.rank,
+        plain.unscored,
+        plain.satisfied,
+    )
+    assert "soundness" not in plain.model_dump()
     assert ScoreCard.model_validate_json(card.model_dump_json()) == card
 
 

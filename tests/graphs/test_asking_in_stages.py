@@ -13,7 +13,7 @@ from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import load_calibration
 from scenewright.config.profiles import BUILT_IN, CascadeSpec, Profile, SettingsError
-from scenewright.core.facts import Fact, FactKind
+from scenewright.core.facts import SOUNDNESS, Fact, FactKind
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import facts_of
 from scenewright.graphs.events import Answered
@@ -79,7 +79,7 @@ async def test_the_dear_judge_is_asked_only_what_the_cheap_one_is_unsure_of(
         "r0:loop:w0:rest:local:b:answered": [DOG],
         # Together they do not find the dog, so nobody is asked what is left of the table.
         "r0:loop:w1:first:local:a:answered": [RED, ON],
-        "r0:report:w0:local:c:answered": [BALL, TABLE, DOG],
+        "r0:report:w0:local:c:answered": [BALL, TABLE, DOG, *SOUNDNESS],
         "r0:report:w1:local:c:answered": [RED, ON],
     }
     stages = {e.stage for e in events if isinstance(e, Answered) and e.role == "loop"}

@@ -210,7 +210,7 @@ async def test_void_facts_are_never_asked(tmp_path: Path) -> None:
 
 
 async def test_report_judges_see_all_candidates_but_only_at_the_end(tmp_path: Path) -> None:
-    reporter = ScriptedJudge("r", level=lambda fact: LEVELS[fact.id] + 20)
+    reporter = ScriptedJudge("r", level=lambda fact: LEVELS.get(fact.id, 0) + 20)
     result, events = await run(tmp_path / "run", 90, 170, rounds=2, report_judges=[reporter])
     asked = of(events, Answered, role="report")
     drawn = of(events, Generated)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from scenewright.graphs.events import (
     Proposed,
     Selected,
 )
+from scenewright.graphs.state import round_seed
 from scenewright.runs.api import refine
 from scenewright.runs.record import read_run
 from scenewright.runs.report.render import write_page
@@ -216,6 +217,101 @@ async def test_without_masks_the_whole_picture_is_the_place(tmp_path: Path) -> N
     drawn = [e.request for e in only(events, Generated) if e.purpose == "proposal"]
     assert len(drawn) == 2
     assert [len(request.references) for request in drawn] == [2, 0]
+    assert result.stop_reason == "satisfied"
+
+
+@pytest.mark.parametrize("second", [40, 200])
+async def test_a_round_that_gained_nothing_is_followed_by_a_scene_planned_anew(
+    tmp_path: Path, second: int
+) -> None:
+    def quality(request: GenerationRequest) -> int:
+        """Repairs of places gain nothing; whole pictures of another plan are ``second``."""
+        if request.start is not None:
+            return 30
+        return 60 if request.prompt == prompts[0] else second
+
+    class PlannedComposer(PlacingComposer):
+        async def compose(
+            self, scene: SceneGraph, seed: int, within: SceneGraph | None = None
+        ) -> str:
+            prompts.append(f"{await super().compose(scene, seed, within)} by {seed}")
+            return prompts[-1]
+
+    prompts: list[str] = []
+    events: list[Event] = []
+    backend = CountedBackend(quality, masks=True)
+    result = await refine(
+        SCENE,
+        BUILT_IN["miniature"].model_copy(update={"strategy": "tournament"}),
+        out=tmp_path / "run",
+        seed=5,
+        rounds=4,
+        backend=backend,
+        composer=PlannedComposer(),
+        judges=[ScriptedJudge("a", level=levels)],
+        report_judges=[],
+        on_event=events.append,
+    )
+    plans = only(events, Planned)
+    assert plans[0].layout == 0
+    assert all(place.regions for place in plans[0].places)
+    assert plans[1].layout == 2
+    assert plans[1].reference is None
+    (place,) = plans[1].places
+    assert not place.regions
+    assert "plans the scene anew and draws 2 whole pictures of it" in plans[1].does
+    anew = [
+        one.request
+        for one in only(events, Generated)
+        if one.round == 2 and one.purpose == "proposal"
+    ]
+    assert not any(one.start or one.references for one in anew)
+    assert len({one.seed for one in anew}) == len(anew)
+    (prompt,) = {one.prompt for one in anew}
+    assert prompt != prompts[0]
+    view = read_run(tmp_path / "run")
+    if second == 200:
+        assert len(anew) == 2
+        assert (result.stop_reason, result.best_round) == ("satisfied", 2)
+        assert result.rounds[2].prompt == prompt
+        assert view.composed(2).prompt == prompt
+    else:
+        assert len(anew) == 5
+        assert (result.stop_reason, result.best_round) == ("patience", 0)
+        assert view.composed(0).prompt == prompts[0]
+
+
+async def test_what_was_planned_anew_is_repaired_in_its_own_places(tmp_path: Path) -> None:
+    def quality(request: GenerationRequest) -> int:
+        """Only the scene that was planned anew has a place that can be repaired."""
+        if request.start is not None:
+            return 200 if len(only(events, Selected)) > 1 else 30
+        return 60 if len(only(events, Selected)) == 0 else 110
+
+    def levels(fact: Any) -> int:
+        return {"cat.1": 150, "dog.1": 100}.get(fact.subject, 20)
+
+    events: list[Event] = []
+    composer = PlacingComposer()
+    result = await refine(
+        SCENE,
+        BUILT_IN["miniature"].model_copy(update={"strategy": "tournament"}),
+        out=tmp_path / "run",
+        seed=5,
+        rounds=4,
+        backend=CountedBackend(quality, masks=True),
+        composer=composer,
+        judges=[ScriptedJudge("a", level=levels)],
+        report_judges=[],
+        on_event=events.append,
+    )
+    first, anew, last = only(events, Planned)
+    assert (first.layout, anew.layout, last.layout) == (0, 2, 2)
+    (place,) = last.places
+    assert place.objects == ("cat.1",)
+    planned = composer.places(result.scene, round_seed(5, 2, "candidate"))["cat.1"]
+    assert place.regions == (astuple(planned),)
+    assert planned != composer.places(result.scene, 5)["cat.1"]
     assert result.stop_reason == "satisfied"
 
 

@@ -266,7 +266,7 @@ CASES: Mapping[str, Case] = {
     "facts=8, agreement=0.1)": Case(quick=True),
     "docs/panel-studies.md: from PIL import Image": Case(writes("worse.png")),
     "docs/panel-studies.md: table = simulate(spec)": Case(simulates, quick=True),
-    "docs/panel.md: weights = fit_agreement(said).weights": Case(has_rows("likely"), quick=True),
+    "docs/panel.md: weights = agreement_weights(said)": Case(has_rows("likely"), quick=True),
     'docs/panel.md: table = load_dsg_release(Path("dsg"))': Case(not_run="needs DSG's release"),
     "docs/real.md: scorer = RealScorer(judges, AnswerStore(path))": Case(
         scores_the_picture, a_class

@@ -143,7 +143,7 @@ async def test_a_pink_dog_is_told_first_and_left_unscored() -> None:
     for card in (result.loop_card, result.report_card):
         assert card is not None
         assert not card.satisfied
-        assert verdict_line(card) == "3 of 4 facts hold, 1 could not be judged"
+        assert verdict_line(card) == "3 of 4 facts hold, 1 not judged"
         (pink,) = (v for v in card.verdicts if v.fact_id == "a:dog.1:color")
         assert pink.state == "unscored"
         assert "the color 'pink' is outside its vocabulary" in pink.reason
@@ -243,7 +243,7 @@ def test_the_command_tells_of_a_pink_dog_before_it_draws(monkeypatch: pytest.Mon
     assert result.exit_code == 1, result.output
     note = result.stderr.index("note: 1 of 4 facts is outside what the profile miniature knows")
     assert note < result.stderr.index("candidate drawn")
-    assert "3 of 4 facts hold, 1 could not be judged" in result.stdout
+    assert "3 of 4 facts hold, 1 not judged" in result.stdout
     assert "All 4 facts hold" not in result.stdout
     again = CliRunner().invoke(app, ["refine", PINK, "--out", "run", "--json", "-q"])
     told = json.loads(again.stdout)

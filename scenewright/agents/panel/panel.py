@@ -32,9 +32,7 @@ from scenewright.agents.panel.aggregation import (
     dawid_skene,
     disagreement,
     expit,
-    option_logs,
     sums,
-    vote_log_odds,
     weighted_means,
 )
 from scenewright.agents.panel.agreement import JudgeWeights
@@ -143,7 +141,7 @@ class Panel:
     aggregation: Aggregation = "mean"
     """``mean`` of the probabilities; ``dawid_skene`` over all answers about the image so far;
     ``calibrated`` by the judges' measured error rates; ``stacked`` by weights that were fitted
-    to facts of known truth; share of the ``majority``'s votes; or mean log-odds by ``weights`` of
+    to facts of known truth; share of the ``majority``'s votes; or the mean by ``weights`` of
     ``agreement``."""
     quorum: int = 1
     """Fewest judges with a usable answer that a verdict needs."""
@@ -241,7 +239,6 @@ class Panel:
         facts' own options.
         """
         values, rivals, of = answers.values, answers.rivals, answers.rival_facts
-        weights = self.agreement_weights(answers.judges)
         # The scores order the options: probabilities near 1 differ too little, log-odds do not.
         if self.aggregation == "dawid_skene":
             learnt = values if others is None else np.concatenate([values, others])
@@ -262,26 +259,13 @@ class Panel:
             kinds, forms = [answers.kinds[at] for at in of], [answers.forms[at] for at in of]
             rival_scores = _total(self._evidence(rivals, kinds, forms, answers), draws)
             likely, rival_likely = expit(scores), expit(rival_scores)
-        elif weights is not None:
-            votes = weights.binary_only(answers.judges)
-            by_row = weights.of(answers.judges, answers.kinds)
-            options = 1.0 + np.bincount(of, minlength=len(values))
-            scores = weighted_means(option_logs(values, options, votes), by_row, draws)
-            logs = option_logs(rivals, options[of], votes)
-            rival_scores = weighted_means(logs, by_row[of], draws)
-            total = np.exp(scores)
-            np.add.at(total.T, of, np.exp(rival_scores).T)
-            likely = np.where(
-                answers.choices,
-                np.exp(scores) / total,
-                expit(weighted_means(vote_log_odds(values, votes), by_row, draws)),
-            )
-            rival_likely = np.exp(rival_scores) / total[:, of]
         else:
             if self.aggregation == "majority":
                 values, rivals = answers.votes, answers.rival_votes
-            likely = scores = weighted_means(values, None, draws)
-            rival_likely = rival_scores = weighted_means(rivals, None, draws)
+            weights = self.agreement_weights(answers.judges)
+            by_judge = None if weights is None else weights.of(answers.judges)
+            likely = scores = weighted_means(values, by_judge, draws)
+            rival_likely = rival_scores = weighted_means(rivals, by_judge, draws)
         chosen = scores > answers.strongest(rival_scores) + UNDECIDED
         holds = np.where(answers.choices, chosen, likely > self.threshold)
         return Pooled(likely, rival_likely, rival_scores, holds)

@@ -13,10 +13,10 @@ from typing import Any, Literal, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.agents.panel.agreement import JudgeWeights
+from scenewright.agents.panel.agreement import EARLIER, JudgeWeights
 from scenewright.agents.panel.guarantee import CascadeGuarantee
 from scenewright.agents.panel.stacking import PanelStack
 from scenewright.config.profiles import Aggregation, SettingsError
@@ -149,7 +149,15 @@ class Calibration(FrozenModel):
     """Bounds of cascades, one a wanted risk and choice of first judges."""
     agreements: tuple[JudgeWeights, ...] = ()
     """One a panel of three judges or more that answered enough, for the aggregation ``agreement``;
-    they come from the answers alone."""
+    they come from the answers alone. Those of version 1.0 are left out."""
+
+    @field_validator("agreements", mode="before")
+    @classmethod
+    def _leave_out_earlier(cls, given: Any) -> Any:
+        # Weights of version 1.0 were measured for a pool of log-odds.
+        if not isinstance(given, list):
+            return given
+        return [one for one in given if not (isinstance(one, Mapping) and EARLIER & one.keys())]
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -20,7 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from scenewright.agents.panel.agreement import LEAST_JUDGES, JudgeWeights, judge_weights
+from scenewright.agents.panel.agreement import (
+    EARLIER,
+    LEAST_JUDGES,
+    JudgeWeights,
+    judge_weights,
+)
 from scenewright.agents.panel.answer_arrays import two_way_probability
 from scenewright.config.profiles import Aggregation
 from scenewright.config.settings import Settings
@@ -256,7 +261,7 @@ def _said(fact: Fact, answer: Answer | None) -> float:
 
 
 def weighing_notes(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return one sentence for each panel of the manifest that is by agreement."""
+    """Return what to know of the weights of each panel of the manifest that is by agreement."""
     found = []
     for panel, told in (manifest.get(WEIGHED) or {}).items():
         if told is None:
@@ -268,9 +273,13 @@ def weighing_notes(manifest: Mapping[str, Any]) -> tuple[str, ...]:
         weights = JudgeWeights.model_validate(told)
         each = zip(weights.judges, weights.weights, strict=True)
         shown = ", ".join(f"{judge} {weight:.2f}" for judge, weight in each)
-        kinds = f"; others for {', '.join(sorted(weights.by_kind))}" if weights.by_kind else ""
+        rule = ", by the rule of version 1.0" if EARLIER & told.keys() else ""
+        alike = "".join(
+            f" {one} and {other} answer alike: if one is a copy of the other it counts twice."
+            for one, other in weights.copies
+        )
         found.append(
             f"Panel {panel}: judges weighed by their agreement on {weights.n_facts:,} facts "
-            f"({shown}{kinds})."
+            f"({shown}){rule}.{alike}"
         )
     return tuple(found)

@@ -51,6 +51,9 @@ async def plan(step: LoopStep) -> RefineState:
             places=repair_plan.places,
             work=repair_plan.work,
             judge_calls=repair_plan.judge_calls,
+            layout=step.record.layout(step.best(step.round).round)
+            if repair_plan.layout is None
+            else repair_plan.layout,
         ),
     )
     return {"round": round}
@@ -67,6 +70,7 @@ def load_plan(record: LoopRecord, round: int) -> RepairPlan:
         places=event.places,
         work=event.work,
         judge_calls=event.judge_calls,
+        layout=event.layout,
     )
 
 

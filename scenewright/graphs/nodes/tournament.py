@@ -69,8 +69,9 @@ async def tournament(step: LoopStep) -> None:
     round, context = step.round, step.context
     round_context = make_round_context(step.scene, step.best(round - 1), round, context)
     reference = step.record.image(round, "reference")
+    places = load_plan(step.record, round).places
     heats = _Heats(
-        load_plan(step.record, round).places,
+        places,
         round_context,
         None if reference is None else reference.image,
         step.runtime,
@@ -80,6 +81,11 @@ async def tournament(step: LoopStep) -> None:
         selected = await heats.run_heats()
         emit(step.runtime, selected)
     image = await asyncio.to_thread(heats.pasted, selected.winners)
+    request = round_context.request
+    if selected.winners and not places[selected.winners[0].place].regions:
+        # A picture that won as a whole was drawn from words of its own.
+        drawn = step.record.all(Generated, round)
+        request = next(one.request for one in drawn if one.image == image)
     _, changed = await asyncio.to_thread(within_mask_of_run, context.images.get(image), context)
     emit(
         step.runtime,
@@ -89,7 +95,7 @@ async def tournament(step: LoopStep) -> None:
             round=round,
             purpose="candidate",
             image=image,
-            request=round_context.request,
+            request=request,
             seconds=0.0,
             pasted=True,
             changed=changed,
@@ -295,7 +301,10 @@ class _Heats:
 
     async def _prompts(self, numbers: Sequence[int]) -> dict[int, str]:
         """Return the prompt of each place, by number: of what a crop shows, else of the scene."""
-        whole = self._round_context.prompt
+        context = self._round_context
+        whole = context.prompt
+        if self._context.record.layout(self._round) != context.layout:
+            whole = await compose(context.scene, None, self._round, "candidate", self._runtime)
         found = {}
         for at in numbers:
             shown = shown_in_crop(self._places[at], self._round_context)

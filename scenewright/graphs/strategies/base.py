@@ -17,7 +17,7 @@ What earlier rounds tried and what came of it; which kind of failure a picture h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -81,6 +81,8 @@ class Attempt:
     pictures: float = 0.0
     """Cost in images: work of the denoiser divided by the work of one image, or the images drawn
     where a backend does not tell its work."""
+    whole: bool = False
+    """Whether its proposals were whole pictures."""
 
     @property
     def gained(self) -> int:
@@ -108,6 +110,8 @@ class RoundContext:
     """Prompt that it was drawn from."""
     prompt: str
     """The prompt of the whole scene."""
+    layout: int = 0
+    """Round whose seed plans the places in that prompt and in the best candidate."""
     options: LoopOptions
     """Numbers and choices of the run."""
     features: BackendFeatures
@@ -146,6 +150,8 @@ class RepairPlan:
     """Full-picture steps that the proposals will take, at least and at most."""
     judge_calls: tuple[int, int] | None = None
     """Calls of judges that they will take, at least and at most."""
+    layout: int | None = None
+    """Round whose seed plans where things stand; None: as in the best candidate."""
 
 
 @runtime_checkable
@@ -191,8 +197,8 @@ class RepairStrategy(Protocol):
 
 def planned_regions_by_object(round_context: RoundContext) -> Mapping[str, Region]:
     """Return the composer's place of each object, by id; empty where it plans none."""
-    # The seed of the candidates' prompt, which said these places.
-    seed = round_seed(round_context.options.seed, 0, "candidate")
+    # The seed of the best candidate's prompt, which said these places.
+    seed = round_seed(round_context.options.seed, round_context.layout, "candidate")
     return round_context.composer.places(round_context.scene, seed)
 
 
@@ -326,6 +332,7 @@ def attempts(
     cards: dict[int, ScoreCard] = {}
     acting: dict[int, str] = {}
     drawn: dict[int, list[Generated]] = {}
+    whole: set[int] = set()
     for event in events:
         if isinstance(event, Generated) and event.drawn and event.round < before:
             drawn.setdefault(event.round, []).append(event)
@@ -333,6 +340,8 @@ def attempts(
             cards[event.round] = event.card
         elif isinstance(event, Planned) and event.round < before:
             acting[event.round] = event.strategy
+            if event.places and not event.places[0].regions:
+                whole.add(event.round)
         elif isinstance(event, Edited) and event.corrects and event.round < before:
             cards.clear()
             acting.clear()
@@ -340,7 +349,7 @@ def attempts(
         round: sum(1.0 if one.work is None else one.work / steps for one in pictures)
         for round, pictures in drawn.items()
     }
-    return attempts_of(cards, acting, facts, spent)
+    return attempts_of(cards, acting, facts, spent, whole)
 
 
 def attempts_of(
@@ -348,11 +357,13 @@ def attempts_of(
     acting: Mapping[int, str],
     facts: Sequence[Fact],
     spent: Mapping[int, float] = {},
+    whole: Collection[int] = (),
 ) -> tuple[Attempt, ...]:
     """One attempt for every round in ``cards`` but the first, oldest first.
 
     ``acting`` names the strategy of each round; a round that it does not name is left out.
-    ``spent`` is what each round took, in pictures.
+    ``spent`` is what each round took, in pictures; proposals of the rounds ``whole`` were whole
+    pictures.
     """
     found = []
     best: ScoreCard | None = None
@@ -372,6 +383,7 @@ def attempts_of(
                     better=better,
                     kind=kind_of_failure(facts, best),
                     pictures=spent.get(round, 0.0),
+                    whole=round in whole,
                 )
             )
         if better:

@@ -227,10 +227,11 @@ def _joined(places: Sequence[Place], held: Sequence[Fact]) -> Place:
 
 
 def _tries(missing: Sequence[str], tried: Sequence[Attempt], strategy: str) -> int:
-    """Return the attempts at these facts since one of them was gained."""
+    """Return the attempts at these facts since one of them was gained, or all was drawn anew."""
     count, mine = 0, set(missing)
     for attempt in tried:
-        if attempt.strategy != strategy or not mine <= attempt.target or mine & attempt.fixed:
+        gained = mine & attempt.fixed or (attempt.whole and attempt.better)
+        if attempt.strategy != strategy or not mine <= attempt.target or gained:
             count = 0
         else:
             count += 1

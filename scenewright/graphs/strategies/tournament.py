@@ -11,6 +11,9 @@ redrawn.
 A backend that keeps parts of a picture draws the place anew: from noise, after a picture of what is
 missing where it takes references, or as an instruction says. For another one, and where
 nothing is left but places that were tried in vain, the whole picture is the place.
+
+A round that gained nothing is followed by one that plans the scene anew: the whole picture from
+other seeds, with its objects in other places where the composer plans them.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from scenewright.core.layout import Region, crop_around, mask_of, region_within
 from scenewright.core.ports.backend import BackendFeatures, Reference, Start
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import Place
+from scenewright.graphs.state import round_seed
 from scenewright.graphs.strategies.base import (
     GenerationOverrides,
     RepairPlan,
@@ -68,6 +72,8 @@ class Tournament:
         """Plan proposals for every place of what failed."""
         features, options = round_context.features, round_context.options
         places = places_of(round_context, self.name)
+        if gained_nothing(round_context, self.name):
+            return self._plan_anew(round_context, places)
         whole = not places[0].regions
         if (lacking := self.unsupported_reason(features)) is not None and not whole:
             places = (_whole(places, round_context),)
@@ -76,23 +82,13 @@ class Tournament:
         reference = None
         if shows_missing(round_context) and (left is None or left >= 2):
             reference = _shown(places, round_context)
-        work = [
-            sum(proposal_work(place, number, round_context) for place in places)
-            for number in range(options.proposals)
-        ]
+        work = _work(places, round_context)
         shown = [0.0] * options.proposals
         if reference is not None and pastes(features) and not whole:
             one = reference_work(round_context)
             shown = [one * after_missing(round_context, at) for at in range(options.proposals)]
-        calls = round_context.judges
-        first, most = min(FIRST, options.proposals), options.proposals
-        spent = (sum(work[:first]) + sum(shown[:first]), sum(work) + sum(shown))
-        asked = (first * len(places) * calls, most * len(places) * calls)
+        work = [of_place + of_shown for of_place, of_shown in zip(work, shown, strict=True)]
         what = "the whole picture" if whole else f"{_count(len(places), 'place')} of what failed"
-        does = (
-            f"draws {first} proposals for {what}, up to {most} where none wins: "
-            f"{spent[0]:.0f} to {spent[1]:.0f} steps of work, {asked[0]} to {asked[1]} judge calls"
-        )
         why = failure_line(round_context)
         if lacking is not None:
             why += f" ({lacking})"
@@ -100,6 +96,35 @@ class Tournament:
             tries = places[0].tries
             said = f"tried in vain {tries} times" if tries else "not all places are known"
             why += f" ({said})"
+        return self._plan(
+            round_context, places, work, f"draws {{}} proposals for {what}", why, reference
+        )
+
+    def _plan_anew(self, round_context: RoundContext, places: Sequence[Place]) -> RepairPlan:
+        place = _whole(places, round_context)
+        does = "plans the scene anew and draws {} whole pictures of it"
+        why = f"{failure_line(round_context)} (nothing was gained in places)"
+        plan = self._plan(round_context, (place,), _work((place,), round_context), does, why)
+        seed = round_seed(round_context.options.seed, round_context.round, "candidate")
+        planned = round_context.composer.places(round_context.scene, seed)
+        return replace(plan, layout=round_context.round if planned else None)
+
+    def _plan(
+        self,
+        round_context: RoundContext,
+        places: tuple[Place, ...],
+        work: Sequence[float],
+        does: str,
+        why: str,
+        reference: SceneGraph | None = None,
+    ) -> RepairPlan:
+        most, calls = round_context.options.proposals, round_context.judges * len(places)
+        first = min(FIRST, most)
+        spent, asked = (sum(work[:first]), sum(work)), (first * calls, most * calls)
+        does = (
+            f"{does.format(first)}, up to {most} where none wins: "
+            f"{spent[0]:.0f} to {spent[1]:.0f} steps of work, {asked[0]} to {asked[1]} judge calls"
+        )
         return RepairPlan(
             self.name, does, why, reference, places=places, work=spent, judge_calls=asked
         )
@@ -123,6 +148,9 @@ class Tournament:
 
         ``shown`` is the content hash of the picture of what is missing, if there is one.
         """
+        if not place.regions and gained_nothing(round_context, self.name):
+            changes, does = _anew(_Asked(round_context, place, None, number))
+            return replace(changes, seed=seed), does
         placed = bool(place.regions)
         turn = number
         if placed and _draws_crops(round_context):
@@ -225,6 +253,13 @@ def _anew(asked: _Asked) -> tuple[GenerationOverrides, str]:
     return GenerationOverrides(), "the whole picture from another seed"
 
 
+def gained_nothing(round_context: RoundContext, strategy: str) -> bool:
+    """Return whether ``strategy`` has tried to repair the best picture, and nothing was gained."""
+    tried = round_context.tried
+    since = max((at for at, attempt in enumerate(tried, 1) if attempt.better), default=0)
+    return any(attempt.strategy == strategy for attempt in tried[since:])
+
+
 def keeps_parts(features: BackendFeatures) -> bool:
     """Whether a backend can draw a part of a picture anew and keep the rest."""
     return features.edit or features.instructions
@@ -319,6 +354,14 @@ def _step_work(round_context: RoundContext) -> float:
 def facts_in(round_context: RoundContext, place: Place) -> Sequence[Fact]:
     """Return the facts that ``place`` is to gain."""
     return [fact for fact in round_context.facts if fact.id in place.missing]
+
+
+def _work(places: Sequence[Place], round_context: RoundContext) -> list[float]:
+    """Return the work of each proposal, one of every place together."""
+    return [
+        sum(proposal_work(place, number, round_context) for place in places)
+        for number in range(round_context.options.proposals)
+    ]
 
 
 def proposal_work(place: Place, number: int, round_context: RoundContext) -> float:

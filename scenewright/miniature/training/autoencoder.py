@@ -37,7 +37,7 @@ from scenewright.miniature.training.loop import (
     share_of,
     to_pixels,
 )
-from scenewright.miniature.training.redrawn import Redrawer
+from scenewright.miniature.training.redrawing import Redrawer
 from scenewright.miniature.truth import Painting
 
 LATENT_CHANNELS = 12

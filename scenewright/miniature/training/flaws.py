@@ -7,6 +7,7 @@ it whole. What hovers is whole, and touches nothing.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -127,7 +128,7 @@ def _neighbour(object_id: str, others: Sequence[str], truth: Truth) -> str | Non
 
     def distance(other: str) -> float:
         a, b = truth.boxes[other].center
-        return ((a - x) ** 2 + (b - y) ** 2) ** 0.5
+        return math.hypot(a - x, b - y)
 
     near = min(others, key=distance, default=None)
     return near if near is not None and distance(near) < 40 else None

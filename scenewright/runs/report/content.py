@@ -47,7 +47,7 @@ class Group:
     name: str
     """Heading."""
     recalls: tuple[str, ...]
-    """``2/3`` for each round, by the loop's judges; a dash before they have spoken."""
+    """``2/3`` for each round; a dash before it is judged."""
     lines: tuple[FactLine, ...]
     """The facts, those about one number together."""
     former: tuple[FactLine, ...]
@@ -186,6 +186,7 @@ def page_content(view: RunRecord, show: Show = inline, live: bool = False) -> Pa
     groups = tuple(filter(None, (_group(view, kind) for kind in KIND_NAMES)))
     rounds = tuple(_round(view, r, groups, show) for r in view.rounds)
     card, report = view.card("loop"), view.card("report")
+    shown = view.card(view.shown_role)
     kept = next((r for r in rounds if r.kept), None)
     asked = view.scenes[-1] if kept is None else view.asked(kept.index)
     composed = None if kept is None else view.composed(kept.index)
@@ -203,8 +204,8 @@ def page_content(view: RunRecord, show: Show = inline, live: bool = False) -> Pa
         groups=groups,
         title=" ".join("".join(text for text, _ in parts).split()),
         parts=parts,
-        line=words.outcome_line(card, asked.scene, asked.facts, report, view.reporting),
-        state="unscored" if words.doubted(card, report) else _overall(card),
+        line=words.outcome_line(card, asked.scene, asked.facts, report),
+        state="unscored" if words.doubted(card, report) else _overall(shown),
         picture=picture,
         score=_plain_score(view),
         stats=_stats(view, live),
@@ -231,7 +232,7 @@ def _open_passages(view: RunRecord, shown: Round | None) -> list[Passage]:
     scene = view.scene
     if not scene.sentence:
         return []
-    card = shown.cards.get("loop") if shown is not None else None
+    card = shown.shown_card if shown is not None else None
     composed = view.composed(shown.index) if shown is not None else None
     found = list(scene.intent.unread) if card is None else words.unchecked(card, scene)
     found += composed.lost if composed is not None else ()
@@ -255,7 +256,8 @@ def _group(view: RunRecord, kind: FactKind) -> Group | None:
     facts = [fact for line in (*now, *former) for fact in line.facts if fact.kind == kind]
     recalls = []
     for r in view.rounds:
-        states = [state for fact in facts if (state := r.state(fact.id)) != "unasked"]
+        looks = [words.verdict_mark(r.shown_verdicts.get(fact.id), r.unjudged) for fact in facts]
+        states = [look.partition("-")[0] for look in looks if look != "unasked"]
         judged = "loop" in r.cards
         recalls.append(f"{states.count('yes')}/{len(states)}" if judged else "–")
     return Group(KIND_NAMES[kind], tuple(recalls), now, former)
@@ -264,25 +266,25 @@ def _group(view: RunRecord, kind: FactKind) -> Group | None:
 def _marks(view: RunRecord, r: Round, groups: tuple[Group, ...]) -> dict[str, Mark]:
     """Return the look of each fact in a round; the facts of the table have a tooltip each."""
     lines = [line for group in groups for line in (*group.lines, *group.former)]
-    shown = {line.decided(r.verdicts()).id for line in lines}
+    shown = {line.decided(r.shown_verdicts).id for line in lines}
     marks = {}
     for at, fact in enumerate((*view.facts, *view.former)):
-        state = r.state(fact.id)
+        look = words.verdict_mark(r.shown_verdicts.get(fact.id), r.unjudged)
         if fact.id in shown:
-            marks[fact.id] = Mark(state, words.fact_title(fact, r), f"t{at}-{r.index}")
+            marks[fact.id] = Mark(look, words.fact_title(fact, r), f"t{at}-{r.index}")
         else:
-            marks[fact.id] = Mark(state, f"{fact.statement}: {words.MEANINGS[state]}")
+            marks[fact.id] = Mark(look, f"{fact.statement}: {words.MEANINGS[look]}")
     return marks
 
 
 def _round(view: RunRecord, r: Round, groups: tuple[Group, ...], show: Show) -> RoundContent:
-    card, asked = r.cards.get("loop"), view.asked(r.index)
+    card, asked = r.shown_card, view.asked(r.index)
     line = words.verdict_line(card, asked.scene)
     marks = _marks(view, r, groups)
     drawn = marks
     if card is not None:
         # Of several instances of a class the drawing shows which one is absent.
-        tells = assign_verdicts(asked.facts, r.verdicts())
+        tells = assign_verdicts(asked.facts, r.shown_verdicts)
         drawn = marks | {fact: marks[told] for fact, told in tells.items()}
     missing = r.missing or SceneGraph()
     lacking = f"Missing after round {r.index}: {words.scene_words(missing) if missing else ''}"
@@ -407,11 +409,10 @@ def _plain_score(view: RunRecord) -> Stat | None:
         "report": view.reporting.line if own else "by judges that did not steer the drawing",
         "loop": "by the judges that steered the drawing",
     }
-    for role, note in notes.items():
-        card = view.card(role)
-        if card is not None and card.sgscore is not None:
-            return Stat("Score", words.card_score(card), note)
-    return None
+    card = view.card(view.shown_role)
+    if card is None or card.sgscore is None:
+        return None
+    return Stat("Score", words.card_score(card), notes[view.shown_role])
 
 
 def _overall(card: ScoreCard | None) -> Shown:
@@ -453,6 +454,9 @@ def _stats(view: RunRecord, live: bool) -> tuple[Stat, ...]:
         if before is not None or after is not None:
             note = f"{words.score(before)} in round {first}, {role} judges"
             stats.append(Stat("Realism (OcR)", words.score(after), note))
+    for statement, said in words.soundness_words(view.card("report")).items():
+        note = "no judge of the report can say" if said == words.NOT_JUDGED else "report judges"
+        stats.append(Stat(statement.capitalize(), said, note))
     kept = "" if view.best is None else f"kept round {view.best.index}"
     stats.append(Stat("Rounds", str(len(view.rounds)), kept))
     if view.finished is not None or not live:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from scenewright.core.facts import Fact
 from scenewright.core.scene import SceneGraph, SceneObject
-from scenewright.runs.record import Shown
 from scenewright.runs.report import templates
 from scenewright.runs.report.layout import MAX_ROW, WRAP, TooLarge, lay_out
-from scenewright.runs.report.words import MEANINGS, shorten, text_width
+from scenewright.runs.report.words import MEANINGS, VerdictMark, shorten, text_width
 
 NAME_SIZE = 14.0
 CHIP_SIZE = 12.0
@@ -33,16 +32,21 @@ _SIZES = {"ICON": ICON, "PAD": PAD, "CHIP_HEIGHT": CHIP_HEIGHT, "MARGIN": MARGIN
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Look of one fact."""
+    """VerdictMark of one fact."""
 
-    state: Shown
-    """Decides colour, line and icon."""
+    look: VerdictMark
+    """State and certainty, which decide colour, line and icon."""
     title: str
     """Everything known of the fact, as plain text."""
     anchor: str = ""
     """Id of the page's tooltip for the fact, if there is one."""
     fact: str = ""
     """Id of the fact, where a script is to find its part of the drawing."""
+
+    @property
+    def state(self) -> str:
+        """Its state without the grade."""
+        return self.look.partition("-")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from scenewright.runs.report import words
 
 _FILTERS = (
-    "author", "begun", "card_score", "changes_line", "complexity_line", "count", "drawing_line",
+    "author", "begun", "card_score", "changes_line", "complexity_line", "count",
+    "covered_score", "drawing_line",
     "duration",
-    "file_stem", "isoformat", "method_words", "money", "percent", "score", "selected_line",
-    "settled_line", "shorten", "signed", "steps", "timestamp", "tool_call",
+    "file_stem", "isoformat", "verdict_mark", "method_words", "money", "percent", "score",
+    "selected_line", "settled_line", "shorten", "signed", "steps", "timestamp", "tool_call",
 )  # fmt: skip
 """Functions of :mod:`.words` that templates use as filters."""
 
@@ -32,6 +33,7 @@ def environment() -> Environment:
     found.globals |= {
         "symbols": words.SYMBOLS,
         "meanings": words.MEANINGS,
+        "certainty": words.certainty_line(),
     }
     return found
 

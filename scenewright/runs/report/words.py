@@ -7,13 +7,16 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Literal
 
 from scenewright.agents.composers.check import PromptChanges
 from scenewright.core.facts import (
+    SOUNDNESS,
     Answer,
     Fact,
     ProbabilityMethod,
     ScoreCard,
+    Verdict,
     is_wish,
     missing_graph,
 )
@@ -31,26 +34,41 @@ from scenewright.graphs.events import (
     Selected,
     ToolCalled,
 )
-from scenewright.graphs.reporting import Reporting
-from scenewright.runs.record import ROLES, Round, RunRecord
+from scenewright.runs.record import ROLES, Round, RunRecord, Shown, shown_role
 
 _MOST_DROPPED = 8
 """Dropped facts that are named."""
 _MOST_MISSING = 160
 """Characters in which missing parts are named."""
-SYMBOLS: Mapping[str, str] = {
+Grade = Literal["sure", "likely", "hardly"]
+"""Certainty of a panel of its yes or no."""
+SURE_FROM = 0.9
+"""Probability of its verdict from which a panel is sure."""
+LIKELY_FROM = 0.7
+"""Probability of its verdict from which it is likely."""
+VerdictMark = Literal[Shown, "yes-likely", "yes-hardly", "no-likely", "no-hardly"]
+"""A state, with its grade where the panel is not sure of it."""
+SYMBOLS: Mapping[VerdictMark, str] = {
     "yes": "✓",
+    "yes-likely": "✓?",
+    "yes-hardly": "✓??",
     "no": "✗",
+    "no-likely": "✗?",
+    "no-hardly": "✗??",
     "void": "–",
     "unscored": "?",
     "pending": "·",
     "unasked": " ",
 }
-MEANINGS: Mapping[str, str] = {
+MEANINGS: Mapping[VerdictMark, str] = {
     "yes": "holds",
+    "yes-likely": "likely holds",
+    "yes-hardly": "holds, hardly sure",
     "no": "does not hold",
+    "no-likely": "likely does not hold",
+    "no-hardly": "does not hold, hardly sure",
     "void": "not asked, an object it needs is absent",
-    "unscored": "could not be judged",
+    "unscored": "not judged",
     "pending": "not judged yet",
     "unasked": "not asked of this picture",
 }
@@ -147,6 +165,37 @@ def listed(phrases: Iterable[str], limit: int) -> str:
     return "; ".join(named[:shown]) + (f"; and {rest} more" if rest else "")
 
 
+def grade_of(verdict: Verdict) -> Grade | None:
+    """Return how sure the panel is of its verdict; None for void, unscored and no probability.
+
+    A choice is graded by its lead over the strongest rival.
+    """
+    if verdict.state not in ("yes", "no") or (lead := verdict.lead) is None:
+        return None
+    likely = lead if verdict.state == "yes" else 1.0 - lead
+    return "sure" if likely >= SURE_FROM else "likely" if likely >= LIKELY_FROM else "hardly"
+
+
+def verdict_mark(verdict: Verdict | None, missing: Shown = "pending") -> VerdictMark:
+    """Return the mark of a verdict; ``missing`` is that of none."""
+    if verdict is None:
+        return missing
+    grade = grade_of(verdict)
+    if verdict.state == "yes":
+        return "yes-likely" if grade == "likely" else "yes-hardly" if grade == "hardly" else "yes"
+    if verdict.state == "no":
+        return "no-likely" if grade == "likely" else "no-hardly" if grade == "hardly" else "no"
+    return verdict.state
+
+
+def certainty_line() -> str:
+    """Return what the three grades of a yes or no mean, for legends."""
+    return (
+        f"Sure: {percent(SURE_FROM)} or more for what is said; likely: {percent(LIKELY_FROM)} or "
+        "more; below that hardly sure. A choice is weighed against its strongest rival."
+    )
+
+
 def percent(value: float | None) -> str:
     """Return a probability as a whole percentage; a dash for none.
 
@@ -168,9 +217,14 @@ def score(value: float | None) -> str:
 
 def card_score(card: ScoreCard | None) -> str:
     """Return the SGScore of a card, with how many facts it leaves out: ``1.00, 2 not judged``."""
-    if card is None or not card.unscored or card.sgscore is None:
-        return score(None if card is None else card.sgscore)
-    return f"{score(card.sgscore)}, {card.unscored} not judged"
+    return score(None) if card is None else covered_score(card.sgscore, card.unscored)
+
+
+def covered_score(value: float | None, unscored: int) -> str:
+    """Return a score that leaves out ``unscored`` facts: ``1.00, 2 not judged``."""
+    return (
+        f"{score(value)}, {unscored} not judged" if unscored and value is not None else score(value)
+    )
 
 
 def interval(bounds: tuple[float, float] | None) -> str:
@@ -303,7 +357,7 @@ def selected_line(event: Selected, statements: Mapping[str, str]) -> str:
 
 
 def verdict_line(card: ScoreCard | None, scene: SceneGraph | None = None) -> str:
-    """Return ``All 7 facts hold`` or ``5 of 7 facts hold, 1 could not be judged``.
+    """Return ``All 7 facts hold`` or ``5 of 7 facts hold, 1 not judged``.
 
     Where something of the ``scene`` that was said was not checked: ``7 of 7 checked facts hold``.
     Of realism its mean probability follows where it was asked: ``; realism 0.61``.
@@ -329,7 +383,7 @@ def _stated_line(card: ScoreCard, scene: SceneGraph | None) -> str:
         return f"None of the {count(total, 'fact')} could be judged"
     verb = "holds" if holding == 1 else "hold"
     line = f"{holding} of {count(total, 'checked fact' if partly else 'fact')} {verb}"
-    return f"{line}, {unknown} could not be judged" if unknown else line
+    return f"{line}, {unknown} not judged" if unknown else line
 
 
 def checked_in_part(card: ScoreCard, scene: SceneGraph | None) -> bool:
@@ -360,20 +414,32 @@ def unchecked(card: ScoreCard, scene: SceneGraph) -> list[Passage]:
 
 
 def outcome_line(
-    card: ScoreCard | None,
+    loop: ScoreCard | None,
     scene: SceneGraph,
     facts: Sequence[Fact],
     report: ScoreCard | None = None,
-    reporting: Reporting | None = None,
 ) -> str:
     """Return ``10 of 11. Missing: green cat under blue car``: how many facts hold, which do not.
 
-    What is said beside the graph follows: ``Not checked: oil painting.`` ``card`` is that of a
-    picture of ``scene``, with the verdicts on its ``facts`` by the judges of the loop. Where those
-    of the ``report`` find other facts, both are said.
+    It tells the card of a picture of ``scene`` whose score people read (:func:`shown_role`). What
+    is said beside the graph follows (``Not checked: oil painting.``), then the facts that the
+    judges of the loop find, where they find others.
     """
-    line = _outcome_line(card, scene, facts, report, reporting)
-    return " ".join([f"{line}." if (said := beside_graph(card, scene, facts)) else line, *said])
+    shown = report if shown_role(loop, report) == "report" else loop
+    line, missing = verdict_line(shown, scene), _missing_words(shown, scene, facts)
+    if shown is not None and missing:
+        line = f"{_held_line(shown)}. Missing: {missing}"
+        if shown.realism.total:
+            line += f"; realism {score(shown.ocr)}"
+    said = beside_graph(shown, scene, facts)
+    if loop is not None and report is not None and differ(loop, report):
+        if shown is loop:
+            said.append("The judges of the report could not score it.")
+        else:
+            found = f"The judges that steered the drawing find {_held_line(loop)}"
+            unseen = _missing_words(loop, scene, facts)
+            said.append(f"{found}. They do not see: {unseen}." if unseen else f"{found}.")
+    return " ".join([f"{line}." if said else line, *said])
 
 
 def beside_graph(card: ScoreCard | None, scene: SceneGraph, facts: Sequence[Fact]) -> list[str]:
@@ -392,32 +458,6 @@ def beside_graph(card: ScoreCard | None, scene: SceneGraph, facts: Sequence[Fact
     return [f"{title}: {', '.join(said)}." for title, said in parts if said]
 
 
-def _outcome_line(
-    card: ScoreCard | None,
-    scene: SceneGraph,
-    facts: Sequence[Fact],
-    report: ScoreCard | None,
-    reporting: Reporting | None,
-) -> str:
-    missing = _missing_words(card, scene, facts)
-    if card is None or report is None or not differ(card, report):
-        line = verdict_line(card, scene)
-        if card is None or not missing:
-            return line
-        line = f"{_held_line(card)}. Missing: {missing}"
-        return f"{line}; realism {score(card.ocr)}" if card.realism.total else line
-    line = _held_line(card) if missing else _stated_line(card, scene)
-    line = f"{line} by the judges that steered the drawing"
-    line += f". Missing: {missing}. " if missing else "; "
-    others = "the others"
-    if reporting is not None and reporting.kind == "self":
-        others = "the judges of the report"
-    line += f"{_held_line(report)} by {others}"
-    if unseen := _missing_words(report, scene, facts):
-        line += f". They do not see: {unseen}"
-    return f"{line}; realism {score(card.ocr)}" if card.realism.total else line
-
-
 def differ(loop: ScoreCard, report: ScoreCard) -> bool:
     """Return whether the judges of the report find other stated facts than those of the loop."""
     first, second = (
@@ -433,11 +473,11 @@ def doubted(loop: ScoreCard | None, report: ScoreCard | None) -> bool:
 
 
 def _held_line(card: ScoreCard) -> str:
-    """Return ``10 of 11, 1 could not be judged``."""
+    """Return ``10 of 12, 1 not judged``, or ``all 12``."""
     states = [verdict.state for verdict in card.stated]
-    line = f"{states.count('yes')} of {len(states)}"
-    unknown = states.count("unscored")
-    return f"{line}, {unknown} could not be judged" if unknown else line
+    held, unknown = states.count("yes"), states.count("unscored")
+    line = f"all {held}" if held == len(states) else f"{held} of {len(states)}"
+    return f"{line}, {unknown} not judged" if unknown else line
 
 
 def _missing_words(card: ScoreCard | None, scene: SceneGraph, facts: Sequence[Fact]) -> str:
@@ -647,6 +687,27 @@ def fact_title(fact: Fact, r: Round) -> str:
 
 
 LOOP = "by the judges of the loop"
+NOT_JUDGED = "not judged"
+
+
+def soundness_words(card: ScoreCard | None) -> dict[str, str]:
+    """Return statement → ``yes (0.93)`` of each fact of soundness; empty if none were asked."""
+    found = {}
+    for verdict in () if card is None else card.soundness:
+        known = "" if verdict.probability is None else f" ({score(verdict.probability)})"
+        said = f"{verdict.state}{known}" if verdict.state in ("yes", "no") else NOT_JUDGED
+        found[SOUNDNESS[verdict.fact_id]] = said
+    return found
+
+
+def soundness_lines(card: ScoreCard | None) -> list[tuple[str, str]]:
+    """Return label and value of the terminal's line; none where nobody could judge.
+
+    The value is ``well formed: yes (0.93), nothing extra: no (0.12)``.
+    """
+    said = soundness_words(card)
+    line = ", ".join(f"{statement}: {words}" for statement, words in said.items())
+    return [] if set(said.values()) <= {NOT_JUDGED} else [("picture", line)]
 
 
 def realism_lines(view: RunRecord) -> list[tuple[str, str]]:

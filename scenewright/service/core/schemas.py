@@ -184,15 +184,24 @@ class Summary(BaseModel):
     """Which limit ended it, with its figures; empty: none did."""
     satisfied: bool | None = None
     """Whether the loop's judges found every fact in the kept image."""
+    unscored: int = 0
+    """Facts of the verdict that nobody could judge, left out of its score."""
     confirmed: bool | None = None
     """Whether the judges of the report find the same facts in it; none without a report."""
     verdict: str = ""
-    """Number of facts these found in it and the missing ones, in words, by both panels where they
-    differ; empty in runs of before."""
+    """Number of facts found in it and the missing ones, in words: by the judges of the report, or
+    of the loop where these scored nothing, and what the others find beside; empty in runs of
+    before."""
     loop_score: float | None = None
     """SGScore of the kept image by the judges of the loop, 0–1."""
     report_score: float | None = None
     """SGScore by the judges of the report."""
+
+    @property
+    def score(self) -> float | None:
+        """SGScore of the verdict."""
+        return self.loop_score if self.report_score is None else self.report_score
+
     reporting: ReportKind | None = None
     """Whether these are other models than the loop's (``independent``), models of the loop
     (``self``), or nobody (``none``)."""

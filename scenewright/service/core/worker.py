@@ -38,7 +38,7 @@ from scenewright.graphs.initial_image import load_initial_image
 from scenewright.runs.api import stream_plan
 from scenewright.runs.folder import EVENTS, PARTIAL_IMAGE, WATCHED, RunBusy, RunFolder
 from scenewright.runs.plan import RunPlan, plan_again, plan_run
-from scenewright.runs.record import record_of
+from scenewright.runs.record import record_of, shown_role
 from scenewright.runs.report.words import differ, outcome_line
 from scenewright.runs.result import RunResult, load_run, result_of
 from scenewright.service.core.artifacts.base import Push
@@ -263,17 +263,17 @@ def summary_of(result: RunResult) -> Summary:
     """Return a run at a glance."""
     totals = result.totals
     loop, report = result.loop_card, result.report_card
+    shown = report if shown_role(loop, report) == "report" else loop
     return Summary(
         rounds=len(result.rounds),
         best_round=result.best_round,
         image=result.best.image if result.best is not None else None,
         stop_reason=result.stop_reason,
         limit=result.limit,
+        unscored=shown.unscored if shown is not None else 0,
         satisfied=loop.satisfied if loop is not None else None,
         confirmed=not differ(loop, report) if loop is not None and report is not None else None,
-        verdict=outcome_line(loop, result.scene, result.facts, report, result.reporting)
-        if loop is not None
-        else "",
+        verdict=outcome_line(loop, result.scene, result.facts, report) if loop is not None else "",
         loop_score=result.score("loop"),
         report_score=result.score("report"),
         reporting=result.reporting.kind,

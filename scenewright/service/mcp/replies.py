@@ -129,7 +129,9 @@ class RunBrief(BaseModel):
     rounds: int
     """Pictures of the whole scene."""
     score: float | None
-    """SGScore of the kept picture by the judges of the loop."""
+    """SGScore of the kept picture by the judges of the report, or of the loop without a report."""
+    unscored: int = 0
+    """Facts that it leaves out because nobody could judge them."""
     image: str | None
     """URI of the kept picture."""
     created: float
@@ -252,7 +254,8 @@ def brief_of(run: Run) -> RunBrief:
         title=run.title,
         status=run.status,
         rounds=summary.rounds,
-        score=summary.loop_score,
+        score=summary.score,
+        unscored=summary.unscored,
         image=image_uri(run.id, summary.image) if summary.image else None,
         created=run.created,
     )

@@ -16,7 +16,7 @@ from fastapi.responses import RedirectResponse
 from scenewright.core.facts import Fact
 from scenewright.core.vocabulary import canonical, canonical_key
 from scenewright.graphs.events import Role
-from scenewright.runs.record import Round, RunRecord, Shown
+from scenewright.runs.record import Round, RunRecord
 from scenewright.runs.report import words
 from scenewright.runs.report.content import title_parts
 from scenewright.runs.report.pictures import Picture
@@ -77,10 +77,18 @@ class Compared:
     """The fact, in the words of the first."""
     other: Fact
     """The same fact, in the words of the second."""
-    before: Shown
-    """Its state in the first picture."""
-    after: Shown
-    """Its state in the second."""
+    looks: tuple[words.VerdictMark, words.VerdictMark]
+    """The verdicts on it in the first picture and in the second."""
+
+    @property
+    def before(self) -> str:
+        """Its state in the first picture."""
+        return self.looks[0].partition("-")[0]
+
+    @property
+    def after(self) -> str:
+        """Its state in the second."""
+        return self.looks[1].partition("-")[0]
 
 
 @router.get("/runs/{run_id}/compare")
@@ -125,9 +133,7 @@ def _rounds_page(
     first = _chosen(view, a, view.drawn[0])
     kept = view.best if view.best in view.drawn and view.best is not first else view.drawn[-1]
     second = _chosen(view, b, kept)
-    facts = [
-        Compared(fact, fact, first.state(fact.id), second.state(fact.id)) for fact in view.facts
-    ]
+    facts = [Compared(fact, fact, (_look(first, fact), _look(second, fact))) for fact in view.facts]
     sides = tuple(
         Side(f"Round {r.index}", run, view, r, title_parts(view, r)) for r in (first, second)
     )
@@ -142,6 +148,10 @@ def _rounds_page(
             f"from round {first.index} to round {second.index}."
         )
     return _page(request, sides, facts, line=line)
+
+
+def _look(shown: Round, fact: Fact) -> words.VerdictMark:
+    return words.verdict_mark(shown.shown_verdicts.get(fact.id), shown.unjudged)
 
 
 def _score_by(role: Role, side: Side) -> str:
@@ -164,9 +174,9 @@ def _runs_page(
         sides.append(Side(f"{name} run", run, view, shown, title_parts(view, shown)))
     first, second = (side.shown for side in sides)
     pairs, rests = matched(*(side.view.facts for side in sides))
-    facts = [Compared(one, two, first.state(one.id), second.state(two.id)) for one, two in pairs]
+    facts = [Compared(one, two, (_look(first, one), _look(second, two))) for one, two in pairs]
     alone = [
-        (side.name, [(fact, side.shown.state(fact.id)) for fact in rest])
+        (side.name, [(fact, _look(side.shown, fact)) for fact in rest])
         for side, rest in zip(sides, rests, strict=True)
         if rest
     ]
@@ -186,8 +196,8 @@ def _runs_page(
         ("Strategy", lambda side: side.asked("strategy")),
         ("Seed", lambda side: side.asked("seed")),
         ("Facts of the picture", lambda side: held_line(side.view, side.shown)),
-        ("Score by the judges of the loop", lambda side: _score_by("loop", side)),
         ("Score by the judges of the report", lambda side: _score_by("report", side)),
+        ("Score by the judges of the loop", lambda side: _score_by("loop", side)),
         ("Rounds", lambda side: str(len(side.view.drawn))),
         ("Images drawn", lambda side: str(side.view.images)),
         ("Judge calls", lambda side: str(side.view.judge_calls)),
@@ -228,12 +238,12 @@ def _page(
 ) -> Response:
     first, second = sides
     numbers = {"with": first.run.id, "a": second.shown.index, "b": first.shown.index}
-    states: dict[Shown, list[Fact]] = {}
+    states: dict[str, list[Compared]] = {}
     for one in facts:
         if one.before == one.after:
-            states.setdefault(one.before, []).append(one.fact)
+            states.setdefault(one.before, []).append(one)
     # Facts that fail come first.
-    order = sorted(states, key=lambda state: (state == "yes", list(words.MEANINGS).index(state)))
+    order = sorted(states, key=lambda state: (state == "yes", list(words.MEANINGS).index(state)))  # type: ignore[arg-type]
     return page(
         request,
         "compare.html.j2",
@@ -298,7 +308,7 @@ def _more_line(sides: Sequence[Side]) -> str:
     """Return which of two runs' pictures holds more of its facts; empty where one is unjudged."""
     held = []
     for side in sides:
-        card = side.shown.cards.get("loop")
+        card = side.shown.shown_card
         if card is None or not card.stated:
             return ""
         held.append((sum(verdict.state == "yes" for verdict in card.stated), len(card.stated)))

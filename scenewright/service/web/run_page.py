@@ -169,8 +169,10 @@ def _form(request: Request, run: Run, view: RunRecord, base: int | None) -> HTML
         numbers = ", ".join(str(r.index) for r in judged)
         raise NotFound(f"round {base} has no judged picture: choose one of rounds {numbers}")
     number = chosen.index
+    # The run goes on from what the judges of the loop see.
+    looks = {f.id: words.verdict_mark(chosen.verdict(f.id), chosen.unjudged) for f in view.facts}
     marks = {
-        fact.id: Mark(state := chosen.state(fact.id), words.MEANINGS[state], fact=fact.id)
+        fact.id: Mark(look := looks[fact.id], words.MEANINGS[look], fact=fact.id)
         for fact in view.facts
     }
     tells = assign_verdicts(view.facts, chosen.verdicts())
@@ -181,6 +183,7 @@ def _form(request: Request, run: Run, view: RunRecord, base: int | None) -> HTML
     ]
     facts = [
         {n: chosen.state(fact.id) if n == "state" else getattr(fact, n) for n in SCRIPT_FIELDS}
+        | {"look": looks[fact.id]}
         for fact in view.facts
     ]
     return page(
@@ -188,6 +191,7 @@ def _form(request: Request, run: Run, view: RunRecord, base: int | None) -> HTML
         "edit.html.j2",
         run=run.id,
         chosen=chosen,
+        looks=looks,
         kept=kept,
         rounds=judged,
         picture=picture_of(view, chosen),
@@ -372,4 +376,4 @@ def alt_of(view: RunRecord, shown: Round) -> str:
 
 def held_line(view: RunRecord, shown: Round) -> str:
     """Return how many facts hold in a round's candidate."""
-    return words.verdict_line(shown.cards.get("loop"), view.asked(shown.index).scene)
+    return words.verdict_line(shown.shown_card, view.asked(shown.index).scene)

@@ -15,7 +15,7 @@ from PIL import Image
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.judge import Judge
-from scenewright.core.questions import facts_of
+from scenewright.core.questions import facts_of, soundness_facts_of
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 
 HOSTILE = (
@@ -140,6 +140,15 @@ class JudgeConformance:
                 assert answer.state in ("yes", "no"), answer.reason
         if words is None:
             assert any(answer.state != "unscored" for answer in answers)
+
+    async def test_soundness_is_answered_by_judges_that_know_it(self, judge: Judge) -> None:
+        words = judge.caps.vocabulary
+        facts = soundness_facts_of(scene())
+        answers = await judge.answer(picture(), facts)
+        check(answers, facts, judge)
+        if words is not None and not words.soundness:
+            assert {answer.state for answer in answers} == {"unscored"}
+            assert all("cannot say" in answer.reason for answer in answers)
 
     async def test_concurrent_calls_do_not_mix(self, judge: Judge) -> None:
         facts = facts_of(scene())

@@ -1,4 +1,4 @@
-"""Judges weighed by their agreement, and answers pooled by their form."""
+"""Judges weighed by their agreement, and panels pooled by these weights."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenewright.agents.panel.aggregation import Array, expit, pooled, vote_log_odds, weighted_means
+from scenewright.agents.panel.aggregation import Array, expit, mid_ranks, weighted_means
 from scenewright.agents.panel.agreement import (
     LEAST_FACTS,
     JudgeWeights,
+    agreement_weights,
     enough,
-    fit_agreement,
     judge_weights,
-    one_factor,
 )
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.scores import score_intervals
@@ -37,92 +36,94 @@ def clique(honest: Array, members: int, alike: float, seed: int = 1) -> Array:
     return np.hstack([honest, expit(1.5 * (np.sqrt(alike) * lie + np.sqrt(1.0 - alike) * own))])
 
 
-def test_one_factor_finds_the_loadings_behind_correlations() -> None:
-    loadings = np.array([0.9, 0.7, 0.5, 0.3])
-    found = one_factor(np.outer(loadings, loadings) + np.diag(1.0 - loadings**2))
-    np.testing.assert_allclose(found, loadings, atol=1e-4)
+def test_weights_are_squared_correlations_with_the_weighted_rest() -> None:
+    panel = said([0.9, 0.7, 0.5, 0.3])
+    found = agreement_weights(panel, share=1.0)
+    scaled = (panel - panel.mean(0)) / panel.std(0)
+    agrees = [
+        np.corrcoef(panel[:, at], np.delete(scaled, at, 1) @ np.delete(found, at))[0, 1]
+        for at in range(4)
+    ]
+    np.testing.assert_allclose(found, np.square(agrees) / np.square(agrees).sum(), atol=1e-6)
+    plain = agreement_weights(panel, power=1.0, share=1.0)
+    assert found[0] > plain[0] > 0.25 > plain[3] > found[3]
+    np.testing.assert_allclose(agreement_weights(panel), (found + 0.25) / 2.0)
 
 
-def test_like_judges_keep_equal_weights() -> None:
-    found = fit_agreement(said([0.7] * 5))
-    np.testing.assert_allclose(found.weights, 0.2)
-    assert found.trust == 0.0
+def test_like_judges_have_like_weights() -> None:
+    np.testing.assert_allclose(agreement_weights(said([0.7] * 5)), 0.2, atol=0.02)
 
 
-def test_a_far_better_judge_gets_most_of_the_weight() -> None:
-    found = fit_agreement(said([0.95, 0.3, 0.3, 0.3, 0.3], 4000))
-    assert found.weights[0] > 0.8
-    assert found.explanations == 1
+def test_the_spread_of_a_judge_is_not_its_weight() -> None:
+    panel = said([0.7] * 4)
+    panel[:, 0] = 0.4 + 0.2 * panel[:, 0]
+    np.testing.assert_allclose(agreement_weights(panel), 0.25, atol=0.02)
 
 
-def test_judges_that_guess_weigh_next_to_nothing() -> None:
-    found = fit_agreement(said([0.7, 0.7, 0.7, 0.0, 0.0, 0.0]))
-    assert found.weights[:3].sum() > 0.95
+def test_judges_that_guess_weigh_half_of_an_equal_share_at_most() -> None:
+    panel = said([0.7, 0.7, 0.7, 0.0, 0.0, 0.0])
+    assert agreement_weights(panel, share=1.0)[:3].sum() > 0.95
+    assert agreement_weights(panel)[:3].sum() > 0.7
 
 
-def test_judges_that_say_the_opposite_weigh_nothing() -> None:
-    found = fit_agreement(said([0.7, 0.7, 0.7, 0.7, -0.7]))
-    assert found.weights[4] == 0.0
+def test_judges_that_say_the_opposite_or_always_the_same_weigh_nothing() -> None:
+    panel = np.hstack([said([0.7, 0.7, 0.7, 0.7, -0.7]), np.ones((2000, 1))])
+    np.testing.assert_array_equal(agreement_weights(panel)[4:], 0.0)
 
 
-def test_copies_are_one_voice() -> None:
+@pytest.mark.parametrize(("members", "taken"), [(2, False), (3, False), (4, True)])
+def test_the_group_that_agrees_most_takes_the_panel(members: int, taken: bool) -> None:
+    """The limit of weights by agreement: a clique may be that group."""
+    weight = agreement_weights(clique(said([0.7] * 4), members, 0.7), share=1.0)[4:].sum()
+    assert weight > 0.9 if taken else weight < 0.01
+
+
+def test_copies_are_named_and_keep_their_weights() -> None:
     three = said([0.7, 0.7, 0.5])
-    found = fit_agreement(np.hstack([three, three[:, 2:], three[:, 2:]]))
-    assert found.clusters == ((0,), (1,), (2, 3, 4))
-    np.testing.assert_allclose(found.weights[2:], found.weights[2])
-    assert found.weights[2:].sum() <= found.weights[0] + 1e-9
+    panel = np.hstack([three, three[:, 2:]])
+    found = judge_weights("abcd", panel)
+    assert found is not None
+    assert found.copies == (("c", "d"),)
+    assert found.weights[2] == pytest.approx(found.weights[3])
+    np.testing.assert_allclose(found.weights, agreement_weights(panel))
+    alone = judge_weights("abc", three)
+    assert alone is not None
+    assert alone.copies == ()
 
 
-def test_two_voices_leave_one_vote_a_judge() -> None:
-    """Two that agree may both be right as well as copies of each other."""
-    two = said([0.9, 0.0])
-    found = fit_agreement(np.hstack([two[:, :1], two]))
-    np.testing.assert_allclose(found.weights, 1.0 / 3.0)
-
-
-@pytest.mark.parametrize("members", [2, 3, 4])
-def test_a_clique_gains_no_weight_by_its_agreement(members: int) -> None:
-    panel = clique(said([0.7] * 4), members, 0.7)
-    found = fit_agreement(panel)
-    assert found.weights[4:].sum() <= members / (4 + members) + 1e-9
-
-
-def test_a_judge_that_others_may_outvote_by_common_errors_is_not_weighed_down() -> None:
-    rng = np.random.default_rng(3)
-    n, hard = 3000, rng.normal(size=(3000, 1))
-    truth = rng.normal(size=(n, 1))
-    weak = 0.5 * truth + 0.6 * hard + 0.6 * rng.normal(size=(n, 5))
-    panel = expit(np.hstack([truth + 0.1 * rng.normal(size=(n, 1)), weak]))
-    assert fit_agreement(panel).weights[0] >= 1.0 / 6.0 - 1e-9
-
-
-def test_a_judge_that_always_says_the_same_weighs_nothing() -> None:
-    panel = np.hstack([said([0.7] * 3), np.ones((2000, 1))])
-    assert fit_agreement(panel).weights[3] == 0.0
+def test_what_kinds_of_facts_share_is_no_agreement() -> None:
+    rng = np.random.default_rng(0)
+    kinds = ["object", "relation"] * 1000
+    panel = said([0.6, 0.6, 0.6, 0.0, 0.0])
+    panel[:, 3:] = 0.8 * (np.array(kinds) == "object")[:, None] + 0.1 * rng.random((2000, 2))
+    assert agreement_weights(panel, share=1.0)[3:].sum() > 0.5
+    assert agreement_weights(panel, kinds, share=1.0)[3:].sum() < 0.05
+    with pytest.raises(ValueError, match="give one a fact"):
+        agreement_weights(panel, kinds[:5])
 
 
 def test_few_answers_leave_equal_weights() -> None:
     few = said([0.95, 0.2, 0.2], LEAST_FACTS - 1)
     assert not enough(few)
-    np.testing.assert_allclose(fit_agreement(few).weights, 1.0 / 3.0)
+    np.testing.assert_allclose(agreement_weights(few), 1.0 / 3.0)
     assert judge_weights("abc", few, ["object"] * len(few)) is None
     assert not enough(said([0.9, 0.9], 1000))
+    np.testing.assert_allclose(agreement_weights(np.full((500, 3), 0.7)), 1.0 / 3.0)
 
 
-def test_kinds_have_weights_of_their_own_where_judges_differ() -> None:
-    one, two = said([0.95, 0.2, 0.2, 0.2], 4000), said([0.2, 0.2, 0.2, 0.95], 4000, 1)
-    kinds = ["object"] * 4000 + ["relation"] * 4000
-    weights = fit_agreement(np.vstack([one, two]), kinds).weights_of(["object", "relation"])
-    assert weights[0].argmax() == 0
-    assert weights[1].argmax() == 3
+def test_a_judge_with_few_answers_counts_as_an_average_one() -> None:
+    panel = said([0.8, 0.6, 0.6, 0.6])
+    panel[LEAST_FACTS - 1 :, 3] = np.nan
+    found = agreement_weights(panel)
+    assert found[1] < found[3] < found[0]
 
 
 def test_missing_answers_are_left_out() -> None:
     panel = said([0.9, 0.5, 0.5, 0.5], 3000)
     panel[np.random.default_rng(0).random(panel.shape) < 0.3] = np.nan
-    found = fit_agreement(panel)
-    assert found.weights.argmax() == 0
-    likely = found.probabilities(panel, [""] * len(panel))
+    found = agreement_weights(panel)
+    assert found.argmax() == 0
+    likely = weighted_means(panel, found)
     np.testing.assert_array_equal(np.isnan(likely), np.isnan(panel).all(1))
 
 
@@ -132,56 +133,28 @@ def test_weights_follow_their_judges(judges: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     panel = said(rng.uniform(0.0, 0.95, judges).tolist(), 300, seed)
     order = rng.permutation(judges)
-    found, moved = fit_agreement(panel).weights, fit_agreement(panel[:, order]).weights
+    found, moved = agreement_weights(panel), agreement_weights(panel[:, order])
     assert abs(found.sum() - 1.0) < 1e-9
     assert (found >= 0.0).all()
     np.testing.assert_allclose(moved, found[order], atol=1e-3)
 
 
-PROBABILITIES = st.lists(st.floats(0.0, 1.0), min_size=3, max_size=3)
+def test_ranks_know_no_scale() -> None:
+    scores = np.array([[1.0, 10.0], [2.0, 900.0], [3.0, np.nan]])
+    np.testing.assert_allclose(mid_ranks(scores), [[1 / 6, 0.25], [0.5, 0.75], [5 / 6, np.nan]])
+    np.testing.assert_allclose(mid_ranks(scores * [7.0, 0.01] + 3.0), mid_ranks(scores))
 
 
-@given(PROBABILITIES, PROBABILITIES)
-def test_a_choice_between_two_options_is_a_yes_no(first: list[float], other: list[float]) -> None:
-    answers = np.array([first, other])
-    weights = [0.2, 0.3, 0.5]
-    both = pooled(np.stack([answers, 1.0 - answers], axis=2), "choice", weights)
-    np.testing.assert_allclose(both[:, 0], pooled(answers, "yes_no", weights), atol=1e-9)
-    np.testing.assert_allclose(both.sum(1), 1.0)
-
-
-def test_the_pool_of_votes_is_their_share_to_within_a_hundredth() -> None:
-    votes = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
-    np.testing.assert_allclose(pooled(votes, "yes_no"), votes.mean(1), atol=0.011)
-
-
-def test_scores_are_pooled_by_ranks_so_that_no_scale_counts() -> None:
-    scores = np.array([[1.0, 10.0], [2.0, 900.0], [3.0, 1000.0]])
-    np.testing.assert_allclose(pooled(scores, "score"), [1 / 6, 0.5, 5 / 6])
-    moved = scores * [7.0, 0.01] + 3.0
-    np.testing.assert_allclose(pooled(moved, "score"), pooled(scores, "score"))
-
-
-def test_nobody_is_nan_and_judges_without_weight_are_better_than_nobody() -> None:
-    answers = np.array([[np.nan, np.nan], [np.nan, 0.9]])
-    found = pooled(answers, "yes_no", [1.0, 0.0])
+def test_judges_without_weight_are_better_than_nobody() -> None:
+    found = weighted_means(np.array([[np.nan, np.nan], [np.nan, 0.9]]), [1.0, 0.0])
     assert np.isnan(found[0])
-    assert abs(found[1] - 0.9) < 1e-9
+    assert found[1] == pytest.approx(0.9)
 
 
-@pytest.mark.parametrize(
-    ("answers", "form", "weights", "told"),
-    [
-        ([[1.2]], "yes_no", None, "must lie in"),
-        ([[0.2]], "maybe", None, "unknown form"),
-        ([[0.2]], "choice", None, "n_options"),
-        ([[0.2]], "yes_no", [-1.0], "negative"),
-        ([[0.2]], "yes_no", [1.0, 1.0], "do not fit"),
-    ],
-)
-def test_bad_answers_are_refused(answers: object, form: str, weights: object, told: str) -> None:
+@pytest.mark.parametrize(("weights", "told"), [([-1.0], "negative"), ([1.0, 1.0], "do not fit")])
+def test_bad_weights_are_refused(weights: list[float], told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        pooled(answers, form, weights)  # type: ignore[arg-type]
+        weighted_means(np.array([[0.2]]), weights)
 
 
 YES_NO = Fact(
@@ -210,7 +183,7 @@ def answers(fact: Fact, values: dict[str, float]) -> dict[str, list[Answer]]:
 
 
 def weights(*values: float) -> JudgeWeights:
-    return JudgeWeights(judges=("a", "b", "c"), weights=values, n_facts=500, trust=1.0)
+    return JudgeWeights(judges=("a", "b", "c"), weights=values, n_facts=500)
 
 
 @pytest.mark.parametrize("fact", [YES_NO, CHOICE])
@@ -221,8 +194,29 @@ def test_a_panel_by_agreement_follows_the_judges_that_weigh_most(fact: Fact) -> 
     assert plain.state == "no"
     by_a = Panel("agreement", weights=weights(0.9, 0.05, 0.05)).verdicts([fact], given_answers)[0]
     assert by_a.state == "yes"
-    assert by_a.probability is not None
-    assert by_a.probability > 0.7
+    # The weighted mean of probabilities.
+    assert by_a.probability == pytest.approx(0.9 * 0.9 + 0.1 * 0.05)
+
+
+def test_a_choice_is_pooled_option_by_option() -> None:
+    def share(judge: str, option: str, p: float) -> list[Answer]:
+        state = "yes" if option == "on" else "no"
+        rest = dict.fromkeys(set(CHOICE.options) - {option}, (1.0 - p) / 2)
+        return [
+            Answer(
+                fact_id="on", judge_id=judge, state=state, choice=option,
+                distribution={option: p, **rest},
+                probability=p if option == "on" else (1.0 - p) / 2,
+            )
+        ]  # fmt: skip
+
+    table = {
+        "a": share("a", "on", 0.8), "b": share("b", "under", 1.0), "c": share("c", "beside", 0.6)
+    }  # fmt: skip
+    found = Panel("agreement", weights=weights(0.5, 0.3, 0.2)).verdicts([CHOICE], table)[0]
+    assert found.probability == pytest.approx(0.5 * 0.8 + 0.2 * 0.2)
+    assert found.rival == "under"
+    assert found.rival_probability == pytest.approx(0.5 * 0.1 + 0.3 + 0.2 * 0.2)
 
 
 def test_intervals_of_a_panel_by_agreement_are_by_its_weights() -> None:
@@ -247,7 +241,6 @@ def test_weights_by_agreement_survive_a_file() -> None:
     found = judge_weights(("a", "b", "c"), panel, ["object"] * 1000)
     assert found is not None
     assert JudgeWeights.model_validate_json(found.model_dump_json()) == found
-    mean = weighted_means(vote_log_odds(panel), found.of("abc", ["object"] * 1000))
-    assert np.isfinite(mean).all()
+    np.testing.assert_allclose(found.of("bz"), [found.weights[1], sum(found.weights) / 3])
     with pytest.raises(ValueError, match="one weight a judge"):
         weights(1.0, 1.0)

@@ -165,8 +165,29 @@ async def test_evaluations_with_other_weights_are_not_compared(tmp_path: Path) -
     told = json.loads(file.read_text())
     two = await evaluated(tmp_path / "two")
     assert not mismatches(opened(one), opened(two))
+    weighed = dict(told[WEIGHED]["report"])
     told[WEIGHED]["report"]["weights"] = [0.0, 0.0, 0.0, 0.5, 0.5]
-    told[WEIGHED]["report"]["by_kind"] = {}
     file.write_text(json.dumps(told))
     (found,) = mismatches(opened(one), opened(two))
     assert "weights of the panel report" in found.what
+
+    # Weights of version 1.0 can be read, and are others: they pooled log-odds.
+    earlier = {**weighed, "by_kind": {"relation": [0.2] * 5}, "votes": [], "trust": 0.5}
+    told[WEIGHED]["report"] = earlier
+    file.write_text(json.dumps(told))
+    (note,) = opened(one).about.weighed
+    assert "by the rule of version 1.0" in note
+    (found,) = mismatches(opened(one), opened(two))
+    assert "weights of the panel report" in found.what
+    file = two.folder / "manifest.json"
+    for row, alike in (([0.22] * 5, True), ([0.0, 0.25, 0.25, 0.25, 0.25], False)):
+        told = json.loads(file.read_text())
+        told[WEIGHED]["report"] = {**earlier, "by_kind": {"relation": row}}
+        file.write_text(json.dumps(told))
+        assert (not mismatches(opened(one), opened(two))) is alike
+
+
+def test_judges_that_answer_alike_are_named() -> None:
+    entry = {"judges": ["a", "b", "c"], "weights": [0.4, 0.4, 0.2], "n_facts": 500}
+    (note,) = weighing_notes({WEIGHED: {"report": {**entry, "copies": [["a", "b"]]}}})
+    assert note.endswith("a and b answer alike: if one is a copy of the other it counts twice.")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scenewright.cli.run_display import card_lines, result_lines
-from scenewright.core.facts import CorrectedScores, ScoreCard, ScoreIntervals
+from scenewright.core.facts import CorrectedScores, ScoreCard, ScoreIntervals, State, Verdict
 from scenewright.runs.record import RunRecord, read_run
 from scenewright.runs.report import words
 from scenewright.runs.report.content import page_content
@@ -75,8 +75,9 @@ def test_a_cell_tells_the_disagreement_of_several_judges(view: RunRecord) -> Non
 
 def test_the_terminal_tells_them_too(view: RunRecord) -> None:
     assert view.finished is not None
-    lines = dict(result_lines(with_card(view, intervals=SURE)))
-    assert "(95%: 0.61–0.93) by the judges of the loop" in lines["score"]
+    lines = result_lines(with_card(view, intervals=SURE))
+    assert "by judges that the loop never saw" in dict(lines)["score"]
+    assert any("(95%: 0.61–0.93) by the judges of the loop" in said for _, said in lines)
     card = view.finished.loop_card
     found = Score(scene=view.scene, facts=view.facts, loop=card, report=None, answers=())
     assert [label for label, _ in card_lines(found)] == ["result", "score"]
@@ -84,5 +85,42 @@ def test_the_terminal_tells_them_too(view: RunRecord) -> None:
     found = found.model_copy(update={"loop": mixed(sure), "report": card})
     told = card_lines(found)
     assert [label for label, _ in told] == ["result", "score", "", "", "", "note"]
-    assert "0.55 corrected for the known errors" in told[2][1]
+    assert any("0.55 corrected for the known errors" in said for _, said in told)
     assert "log-probability, verbalized" in told[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("state", "probability", "rival", "grade", "look"),
+    [
+        ("yes", 0.99, None, "sure", "yes"),
+        ("yes", 0.75, None, "likely", "yes-likely"),
+        ("yes", 0.5, None, "hardly", "yes-hardly"),
+        ("no", 0.02, None, "sure", "no"),
+        ("no", 0.3, None, "likely", "no-likely"),
+        ("no", 0.49, None, "hardly", "no-hardly"),
+        # A choice is graded against its strongest rival.
+        ("yes", 0.45, 0.04, "sure", "yes"),
+        ("yes", 0.45, 0.4, "hardly", "yes-hardly"),
+        ("yes", None, None, None, "yes"),
+        ("void", None, None, None, "void"),
+        ("unscored", None, None, None, "unscored"),
+    ],
+)
+def test_a_yes_or_no_has_three_grades(
+    state: State, probability: float | None, rival: float | None, grade: str | None, look: str
+) -> None:
+    verdict = Verdict(fact_id="o:a", state=state, probability=probability, rival_probability=rival)
+    assert words.grade_of(verdict) == grade
+    assert words.verdict_mark(verdict) == look
+
+
+def test_the_grades_have_marks_of_their_own_on_the_page_and_in_the_terminal(
+    view: RunRecord,
+) -> None:
+    page = write_page(view.folder).read_text(encoding="utf-8")
+    assert words.certainty_line() in page
+    for look in ("yes-likely", "yes-hardly", "no-likely", "no-hardly"):
+        assert f'id="i-{look}"' in page
+        assert f"<span>{words.MEANINGS[look]}</span>" in page
+    assert len(set(words.SYMBOLS.values())) == len(words.SYMBOLS)
+    assert len(set(words.MEANINGS.values())) == len(words.MEANINGS)

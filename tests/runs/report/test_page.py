@@ -413,7 +413,7 @@ def test_the_failure_stands_in_the_hero(tmp_path: Path) -> None:
     assert alone == f"{yes} of 16. Missing: {scene_words(missing)}"
     report = view.card("report")
     assert report is not None
-    line = outcome_line(card, view.scene, view.facts, report, view.reporting)
+    line = outcome_line(card, view.scene, view.facts, report)
     page = render_run(view)
     hero = page.partition("<header")[2].partition("</header>")[0]
     assert hero.count(str(escape(line))) == 1
@@ -432,7 +432,7 @@ def test_facts_that_could_not_be_judged_are_not_called_missing(tmp_path: Path) -
     write_sample(tmp_path, rounds=3, hard=hard)
     view = read_run(tmp_path)
     line = outcome_line(view.card("loop"), view.scene, view.facts)
-    assert line == "15 of 16 facts hold, 1 could not be judged"
+    assert line == "15 of 16 facts hold, 1 not judged"
     assert outcome_line(None, view.scene, view.facts) == "Not judged yet"
 
 

@@ -3,7 +3,7 @@
 // and escaped itself, is parsed, and as an image at that.
 const ItemsView = (() => {
   const SVG = "http://www.w3.org/2000/svg";
-  const MEANINGS = { yes: "holds", no: "does not hold", void: "not asked, an object it needs is absent", unscored: "could not be judged", pending: "not judged" };
+  const MEANINGS = { yes: "holds", no: "does not hold", void: "not asked, an object it needs is absent", unscored: "not judged", pending: "not judged yet" };
   const KINDS = [["object", "Objects"], ["attribute", "Attributes"], ["relation", "Relations"]];
   const DISPUTED = 0.9;
 

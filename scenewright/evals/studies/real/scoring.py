@@ -186,7 +186,7 @@ def _relation(
                 ends,
                 [predicate for predicate in also if predicate != relation.predicate],
                 _plain_predicates(),
-            ),
+            ).offered,
             "expected": option_text(relation.predicate),
         }
     return Fact.model_validate(

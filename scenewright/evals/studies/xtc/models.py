@@ -514,7 +514,9 @@ def _relation(id: str, question: Question, word: str, predicates: PredicateStati
         predicate=word,
         statement=f"{first} {word} {second}",
         question=f"What is the relationship between the {first} and the {second} in the image?",
-        options=relation_options(word, (first, second), (first, second), predicates=predicates),
+        options=relation_options(
+            word, (first, second), (first, second), predicates=predicates
+        ).offered,
         expected=option_text(word),
     )
 

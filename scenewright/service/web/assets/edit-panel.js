@@ -2,7 +2,7 @@ import { freshKey, post, text } from "/static/service.js";
 
 const MEANINGS = {
   yes: "holds", no: "does not hold", void: "not asked, an object it needs is absent",
-  unscored: "could not be judged", pending: "will be judged",
+  unscored: "not judged", pending: "will be judged",
 };
 const KEPT_FIELDS = ["add", "rounds", "note"];
 
@@ -125,8 +125,8 @@ class Panel {
     for (const part of this.form.querySelectorAll("#edit-drawing [data-fact]")) {
       const state = states.get(part.dataset.fact);
       part.setAttribute("class", part.getAttribute("class").replace(/s-\w+/, `s-${state}`));
-      part.querySelector("use")?.setAttribute("href", `#i-${state}`);
       const fact = this.facts.find((one) => one.id === part.dataset.fact);
+      part.querySelector("use")?.setAttribute("href", `#i-${state === fact.state ? fact.look : state}`);
       part.classList.toggle("changed", this.choice(fact) !== "");
       const title = part.querySelector("title");
       if (title) title.textContent = `${fact.statement}: ${MEANINGS[state]}`;

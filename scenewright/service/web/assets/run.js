@@ -43,7 +43,7 @@ function inWords(kind, data) {
   if (kind === "judged" && data.role === "loop") {
     const stated = data.card.verdicts.filter((verdict) => !verdict.fact_id.startsWith("real:"));
     const count = (state) => stated.filter((verdict) => verdict.state === state).length;
-    const open = count("unscored") ? `, ${count("unscored")} could not be judged` : "";
+    const open = count("unscored") ? `, ${count("unscored")} not judged` : "";
     return `Round ${data.round} is judged: ${count("yes")} of ${stated.length} facts hold${open}.`;
   }
   if (kind === "finished") return `The run is finished: round ${data.best_round} is kept.`;

@@ -363,7 +363,7 @@ class JudgedVerifier:
             (ends[0].detection.name, ends[1].detection.name),
             also,
             load_predicates(self.predicates),
-        )
+        ).offered
         return relation_fact(number, *ends, options[:-1], option_text(relation.predicate))
 
 

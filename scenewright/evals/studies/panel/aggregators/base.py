@@ -65,11 +65,6 @@ def folds_of(table: AnswerTable, folds: int = FOLDS, seed: int = 0) -> Places:
     return folds_of_groups(table.item_of_image, folds, seed)
 
 
-CLOSEST = 0.01
-"""How near to 0 and 1 a probability is taken before its logarithm where nothing is learnt that
-could scale it: a bare vote says no more than odds of 99 to 1, or one judge would outvote all."""
-
-
 def questions_of(table: AnswerTable) -> Places:
     """Return the number of each fact's question, (n_facts,).
 

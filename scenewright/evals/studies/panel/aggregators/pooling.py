@@ -1,8 +1,7 @@
 """Combine answers without fitting: the aggregators of a run, pools, and shared questions.
 
-The aggregators of a run are those of :mod:`scenewright.agents.panel.panel`. The mean of log-odds is
-the logarithmic opinion pool with equal weights (Genest & Zidek, 1986): it lets a sure judge count
-for more than an unsure one, where the mean of probabilities does not.
+The aggregators of a run are those of :mod:`scenewright.agents.panel.panel`; ``agreement`` weighs
+the judges by their answers to the whole table, as an evaluation does.
 
 ``same_question`` draws an answer towards those to the same question about the item's other images:
 ``(n·p + pull·p̄) / (n + pull)``, with the mean p of the n judges who answered and the mean p̄ of
@@ -24,17 +23,16 @@ import numpy as np
 from scenewright.agents.panel.aggregation import (
     Array,
     dawid_skene,
-    expit,
-    log_odds,
     majority_share,
     mean_probability,
+    weighted_means,
 )
+from scenewright.agents.panel.agreement import agreement_weights
 from scenewright.agents.panel.calibration import LabelledAnswer, calibrate
 from scenewright.agents.panel.panel import Panel
 from scenewright.agents.panel.rates import Calibration, CalibrationError
 from scenewright.core.facts import FactKind
 from scenewright.evals.studies.panel.aggregators.base import (
-    CLOSEST,
     Aggregator,
     known_truth,
     mean_of_others,
@@ -102,24 +100,8 @@ def measured_on(known: AnswerTable) -> Calibration:
     return measured
 
 
-def _winsorized(table: AnswerTable) -> Array:
-    given = log_odds(table.said, CLOSEST)
-    n = (~np.isnan(given)).sum(1)
-    # NaN sorts last: the answers of a row are its first n.
-    ordered = np.sort(given, axis=1)
-    enough = n >= 3
-    rows = np.flatnonzero(enough)
-    ordered[rows, 0] = ordered[rows, 1]
-    ordered[rows, n[rows] - 1] = ordered[rows, n[rows] - 2]
-    return _mean_odds(ordered)
-
-
-def _mean_odds(given: Array) -> Array:
-    there = ~np.isnan(given)
-    n = there.sum(1)
-    means = np.where(there, given, 0.0).sum(1) / np.maximum(n, 1)
-    result: Array = np.where(n > 0, expit(means), np.nan)
-    return result
+def _agreed(table: AnswerTable) -> Array:
+    return weighted_means(table.said, agreement_weights(table.said, table.kinds.tolist()))
 
 
 PULL = 1.0
@@ -150,16 +132,14 @@ POOLS = (
     Aggregator("trimmed", "nothing",
                "mean without the highest and the lowest (three judges or more)",
                lambda table, _: _trimmed(table.said)),
+    Aggregator("agreement", "answers",
+               "mean with weights by squared agreement; the default of evaluations",
+               lambda table, _: _agreed(table)),
     Aggregator("dawid_skene", "answers",
                "posterior by error rates learnt from the answers (Dawid & Skene, 1979)",
                lambda table, _: dawid_skene(table.said).probabilities),
     Aggregator("calibrated", "truth",
                "naive Bayes with error rates by kind of fact, measured on truth", _calibrated),
-    Aggregator("log_odds", "nothing", "mean of the log-odds (Genest & Zidek, 1986)",
-               lambda table, _: _mean_odds(log_odds(table.said, CLOSEST))),
-    Aggregator("winsorized", "nothing",
-               "mean of the log-odds, the outermost set to the next inner ones",
-               lambda table, _: _winsorized(table)),
 )  # fmt: skip
 SAME_QUESTION = Aggregator(
     "same_question", "answers", "mean drawn towards that of the item's other images",

@@ -12,18 +12,29 @@ from difflib import get_close_matches
 import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.evals.studies.panel.aggregators.agreement import AGREED
 from scenewright.evals.studies.panel.aggregators.base import FOLDS, Aggregator, folds_of
 from scenewright.evals.studies.panel.aggregators.fitted import FITTED
-from scenewright.evals.studies.panel.aggregators.latent import LATENT
 from scenewright.evals.studies.panel.aggregators.pooling import POOLS, SAME_QUESTION
 from scenewright.evals.studies.panel.aggregators.selected import SELECTED
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
 AGGREGATORS: Mapping[str, Aggregator] = {
-    one.name: one for one in (*POOLS, *AGREED, *LATENT, SAME_QUESTION, *FITTED, SELECTED)
+    one.name: one for one in (*POOLS, SAME_QUESTION, *FITTED, SELECTED)
 }
 """Name → aggregator."""
+REPLACED: Mapping[str, str] = {
+    **dict.fromkeys(("log_odds", "mean_families"), "mean"),
+    "winsorized": "trimmed",
+    **dict.fromkeys(("squared_agreement", "one_factor"), "agreement"),
+    **dict.fromkeys(
+        ("glad", *(f"dawid_skene_{name}" for name in ("kinds", "questions", "discounted"))),
+        "dawid_skene",
+    ),
+    "dawid_skene_families": "dawid_skene",
+    "correlated": "stacked",
+    "rated_questions": "rated",
+}
+"""Aggregator of version 1.0 that was never clearly better → what to use instead."""
 
 
 def aggregator_of(name: str) -> Aggregator:
@@ -35,6 +46,8 @@ def aggregator_of(name: str) -> Aggregator:
 
 def unknown_aggregator(name: str) -> str:
     """Return the error of an unknown ``name``, with what it may have meant."""
+    if name in REPLACED:
+        return f"the aggregator {name!r} is no longer there: use {REPLACED[name]!r}"
     close = get_close_matches(name, AGGREGATORS, 1)
     meant = f"did you mean {close[0]}? " if close else ""
     return f"unknown aggregator {name!r}: {meant}use one of {', '.join(AGGREGATORS)}"

@@ -4,8 +4,8 @@ Each is scored by cross-validation over the rated items (Spearman's correlation 
 scores with their mean rating): weights are fitted, and the best judge is found, on the other
 items. The default, ``agreement``, is left only for one that gains :data:`LEAST_GAIN` and half of
 the gain's own standard error over resamples of items: with few ratings the best of several is the
-luckiest one. Fitted weights and the best judge are pooled over log-odds as the default is, so that
-the scores of folds with other rules are on one scale; agreement is that on all answers at hand.
+luckiest one. All rules are weighted means of probabilities, so that the scores of folds with other
+rules are on one scale; agreement is that on all answers at hand.
 
 The chosen rule is then fitted to all rated items. Its own quality is that on items that had no
 part in the choice: cross-validation of the whole choice
@@ -18,15 +18,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scenewright.agents.panel.aggregation import Array, pooled
-from scenewright.agents.panel.agreement import fit_agreement
-from scenewright.evals.studies.panel.aggregators.agreement import AGREED
+from scenewright.agents.panel.aggregation import Array, weighted_means
+from scenewright.agents.panel.agreement import agreement_weights
 from scenewright.evals.studies.panel.aggregators.base import (
     Aggregator,
     folds_of,
     same_judges,
 )
-from scenewright.evals.studies.panel.aggregators.fitted import Rated, known_ratings
+from scenewright.evals.studies.panel.aggregators.fitted import known_ratings, rating_weights
 from scenewright.evals.studies.panel.aggregators.pooling import POOLS
 from scenewright.evals.studies.panel.resampling import ItemResamples, RankCorrelation, image_counts
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
@@ -40,7 +39,6 @@ _MARGIN = 0.5
 """Standard errors by which another rule must exceed the default."""
 LEAST_GAIN = 0.01
 """Gain in correlation that is worth another rule."""
-_RATED = Rated("rated", questions=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ def choose(learn: AnswerTable) -> Chosen:
         held_out[JUDGE][rows] = _alone(known, _best_judge(rest))[rows]
         try:
             known_ratings(rest, WEIGHTS)
-            held_out[WEIGHTS][rows] = pooled(known.said, "yes_no", _RATED.weights(rest))[rows]
+            held_out[WEIGHTS][rows] = weighted_means(known.said, rating_weights(rest))[rows]
         except PanelStudyError:
             usable.discard(WEIGHTS)
     for name in (DEFAULT, MEAN):
@@ -109,19 +107,18 @@ def _best_judge(table: AnswerTable) -> int:
 
 def _alone(table: AnswerTable, judge: int) -> Array:
     """Return the answers of one judge; where it gave none, the others' count."""
-    return pooled(table.said, "yes_no", np.arange(len(table.judges)) == judge)
+    return weighted_means(table.said, np.arange(len(table.judges)) == judge)
 
 
 def _combined(name: str, table: AnswerTable) -> Array:
-    every = {one.name: one for one in (*POOLS, *AGREED)}
-    return every[name].combine(table)
+    return next(one for one in POOLS if one.name == name).combine(table)
 
 
 def _selected(table: AnswerTable, learn: AnswerTable | None) -> Array:
     known = same_judges(table, known_ratings(learn, NAME), NAME)
     chosen = choose(known)
     if chosen.rule == WEIGHTS:
-        return pooled(table.said, "yes_no", _RATED.weights(known))
+        return weighted_means(table.said, rating_weights(known))
     if chosen.rule == JUDGE:
         return _alone(table, table.judge_ids.index(chosen.judge))
     return _agreed(table, known) if chosen.rule == DEFAULT else _combined(chosen.rule, table)
@@ -129,11 +126,9 @@ def _selected(table: AnswerTable, learn: AnswerTable | None) -> Array:
 
 def _agreed(table: AnswerTable, known: AnswerTable) -> Array:
     """Return the default on ``table``, its weights from the answers of both."""
-    kinds = table.kinds.tolist()
-    found = fit_agreement(
-        np.vstack([table.said, known.said]), [*kinds, *known.kinds.tolist()], table.families
-    )
-    return found.probabilities(table.said, kinds)
+    answers = np.vstack([table.said, known.said])
+    kinds = [*table.kinds.tolist(), *known.kinds.tolist()]
+    return weighted_means(table.said, agreement_weights(answers, kinds))
 
 
 SELECTED = Aggregator(

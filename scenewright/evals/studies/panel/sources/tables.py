@@ -20,6 +20,7 @@ from typing import Any, cast, get_args
 import numpy as np
 
 from scenewright.agents.judges.replay import Row, Table, TableError, read_table
+from scenewright.agents.panel.aggregation import mid_ranks
 from scenewright.core.facts import FactKind
 from scenewright.core.flushing import write_text
 from scenewright.evals.studies.panel.table import (
@@ -41,7 +42,8 @@ facts of the same image, joined by ``|`` or a JSON list) and truth (1, 0 or empt
 family, fingerprint, score_min and score_max (of its scores, default 0 and 10). Of an answer: answer
 (yes, no, ``unscored``: asked without a usable answer, ``unasked``) and probability that the fact
 holds, or a score; vote (1 or 0, where a judge's choice contradicts its probability), seconds,
-tokens and usd. A row with a score and no fact is about the whole picture."""
+tokens and usd. A row with a score and no fact is about the whole picture; where the ranges of such
+scores differ between judges, each judge's are its mid-ranks among all pictures."""
 WIDE = "judge:"
 """Begins the columns of a wide table: ``judge:NAME`` holds the answers of the judge NAME."""
 PICTURE = "picture"
@@ -295,6 +297,7 @@ class _Reader:
         self._images: dict[str, _Image] = {}
         self._judges: dict[str, _Seen] = {}
         self._said: dict[tuple[str, str, str], _Said] = {}
+        self._scales: set[tuple[float, float]] = set()
         for row in table.rows:
             self._take(row)
 
@@ -397,6 +400,8 @@ class _Reader:
                 f"score is {row['score']!r}: use a number from {low:g} to {high:g}, or name "
                 "another range in the columns score_min and score_max",
             )
+        if not row["fact"]:
+            self._scales.add((low, high))
         return (value - low) / (high - low)
 
     def _number(self, row: Row, name: str, low: float, high: float = math.inf) -> float | None:
@@ -448,6 +453,10 @@ class _Reader:
             asked[at] = said.asked
             for name, cost in zip(("seconds", "tokens", "usd"), said.costs, strict=True):
                 arrays[name][at] = cost
+        if len(self._scales) > 1:
+            # One judge's 7 of 10 may be another one's 3 of 5: only their orders are compared.
+            rows = [fact.id == PICTURE for fact in facts]
+            arrays["said"][rows] = mid_ranks(arrays["said"][rows])
         return AnswerTable(
             name=self._table.path.stem,
             judges=tuple(

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 from scenewright.evals.studies.panel.aggregators.base import Aggregator, known_truth
-from scenewright.evals.studies.panel.aggregators.registry import AGGREGATORS, aggregator_of
+from scenewright.evals.studies.panel.aggregators.registry import (
+    AGGREGATORS,
+    REPLACED,
+    aggregator_of,
+)
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,
@@ -99,7 +103,7 @@ def test_what_learns_says_what_it_needs(name: str) -> None:
             aggregator_of(name).combine(TABLE, learn)
 
 
-@pytest.mark.parametrize("name", ["stacked", "correlated", "rated"])
+@pytest.mark.parametrize("name", ["stacked", "rated"])
 def test_other_judges_are_refused(name: str) -> None:
     with pytest.raises(PanelStudyError, match=r"has no answers of judge-2"):
         aggregator_of(name).combine(TABLE, LEARN.with_judges([0, 1]))
@@ -112,5 +116,12 @@ def test_one_truth_is_no_truth() -> None:
 
 
 def test_an_unknown_name_tells_the_known_ones() -> None:
-    with pytest.raises(PanelStudyError, match=r"unknown aggregator 'best'.*correlated"):
+    with pytest.raises(PanelStudyError, match=r"unknown aggregator 'best'.*stacked"):
         aggregator_of("best")
+
+
+@pytest.mark.parametrize(("name", "instead"), REPLACED.items())
+def test_an_aggregator_that_is_gone_tells_what_to_use(name: str, instead: str) -> None:
+    assert instead in AGGREGATORS
+    with pytest.raises(PanelStudyError, match=f"{name!r} is no longer there: use {instead!r}"):
+        aggregator_of(name)

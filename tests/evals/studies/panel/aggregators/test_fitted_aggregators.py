@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from scenewright.agents.panel.aggregation import Array, expit, log_odds
+from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.studies.panel.aggregators.base import folds_of, mean_of_others, questions_of
-from scenewright.evals.studies.panel.aggregators.fitted import Rated, stack_of
+from scenewright.evals.studies.panel.aggregators.fitted import rating_weights, stack_of
 from scenewright.evals.studies.panel.aggregators.pooling import drawn_to_others
 from scenewright.evals.studies.panel.aggregators.registry import (
     aggregator_of,
@@ -61,21 +61,6 @@ def asked(said: Array, items: tuple[str, ...]) -> AnswerTable:
     )
 
 
-def test_log_odds_are_pooled() -> None:
-    table = asked(np.array([[0.9, 0.5], [0.2, np.nan]]), ("1", "2"))
-    # Odds 9 and 1: geometric mean 3.
-    np.testing.assert_allclose(aggregator_of("log_odds").combine(table), [0.75, 0.2])
-
-
-def test_one_judge_does_not_move_the_winsorized_pool_far() -> None:
-    rows = np.array([[0.6, 0.7, 0.8, 1.0], [0.6, 0.7, 0.8, 0.81], [0.6, 0.7, np.nan, np.nan]])
-    found = aggregator_of("winsorized").combine(asked(rows, ("1", "2", "3")))
-    odds = log_odds(np.array([0.7, 0.8]))
-    assert found[0] == pytest.approx(float(expit(odds.mean())))
-    assert found[1] == pytest.approx(found[0])
-    assert found[2] == pytest.approx(float(expit(log_odds(np.array([0.6, 0.7])).mean())))
-
-
 def test_the_same_question_draws_by_hand() -> None:
     said = np.array([[1.0, 1.0], [0.0, 0.0], [1.0, np.nan], [0.5, 0.5]])
     found = drawn_to_others(said, np.array([0, 0, 0, 1]))
@@ -116,11 +101,10 @@ def test_a_copy_gets_the_weight_of_its_original_to_share() -> None:
     assert ours[0] == pytest.approx(ours[2])
 
 
-@pytest.mark.parametrize("name", ["stacked", "correlated"])
-def test_what_is_learnt_of_truth_beats_the_mean(name: str) -> None:
+def test_what_is_learnt_of_truth_beats_the_mean() -> None:
     table, learn = simulate(spec()), simulate(spec(seed=9))
     truth = table.truth
-    found = aggregator_of(name).combine(table, learn)
+    found = aggregator_of("stacked").combine(table, learn)
     mean = aggregator_of("mean").combine(table)
     assert ((found - truth) ** 2).mean() < 0.7 * ((mean - truth) ** 2).mean()
     # Honest: of what it calls as likely as p, a share p holds (four bins of some hundred facts).
@@ -131,21 +115,8 @@ def test_what_is_learnt_of_truth_beats_the_mean(name: str) -> None:
             assert abs(found[mine].mean() - truth[mine].mean()) < 4.0 * spread
 
 
-def test_a_judge_that_says_nothing_new_is_left_alone() -> None:
-    table, learn = simulate(spec()), simulate(spec(seed=9))
-    columns = [0, 1, 1, 1]
-    judges = [JudgeColumn(name) for name in "abcd"]
-    with_copies = aggregator_of("correlated").combine(
-        table.with_judges(columns, judges), learn.with_judges(columns, judges)
-    )
-    plain = aggregator_of("correlated").combine(
-        table.with_judges([0, 1]), learn.with_judges([0, 1])
-    )
-    np.testing.assert_allclose(with_copies, plain, atol=0.03)
-
-
 def test_ratings_weigh_the_judge_who_sees_what_people_see() -> None:
-    weights = Rated("rated", questions=False).weights(simulate(spec()))
+    weights = rating_weights(simulate(spec()))
     assert weights.sum() == pytest.approx(1.0)
     assert weights[0] == max(weights)
     assert (weights >= 0.0).all()

@@ -103,6 +103,7 @@ async def test_another_table_teaches(tmp_path: Path) -> None:
     [
         ({"names": ("best",)}, "unknown aggregator 'best'"),
         ({"base": "best"}, "unknown aggregator 'best'"),
+        ({"names": ("mean", "glad")}, "use .dawid_skene."),
         ({"noise": ("clean",)}, "unknown noise model 'clean': use some of missing"),
         ({"folds": 1}, "greater than or equal to 2"),
     ],

@@ -211,12 +211,28 @@ def test_an_answer_against_its_probability_is_an_error(
 def test_scores_are_shares_of_their_range(tmp_path: Path) -> None:
     text = (
         "image,judge,score,score_min,score_max,rating\n"
-        "p,a,7,,,4|5\nq,a,0,,,2|1\np,b,4,1,5,\nq,b,1,,,\n"
+        "p,a,4,1,5,4|5\nq,a,1,,,2|1\np,b,3,1,5,\nq,b,2,,,\n"
     )
     found = load_table(written(tmp_path, text))
-    np.testing.assert_allclose(found.said, [[0.7, 0.75], [0.0, 0.0]])
+    np.testing.assert_allclose(found.said, [[0.75, 0.5], [0.0, 0.25]])
     assert {fact.id for fact in found.facts} == {"picture"}
     assert found.images[0].ratings == (4.0, 5.0)
+
+
+def test_scores_on_different_scales_are_pooled_by_rank(tmp_path: Path) -> None:
+    text = (
+        "image,judge,score,score_min,score_max\n"
+        "p,a,9,0,10\nq,a,8,,\nr,a,7,,\np,b,3,1,5\nq,b,5,,\nr,b,1,,\n"
+    )
+    found = load_table(written(tmp_path, text))
+    np.testing.assert_allclose(found.said, [[5 / 6, 0.5], [0.5, 5 / 6], [1 / 6, 1 / 6]])
+    # A scale of another length or beginning changes nothing.
+    moved = text.replace("3,1,5", "30,10,50").replace("b,5", "b,50").replace("b,1", "b,10")
+    np.testing.assert_allclose(load_table(written(tmp_path, moved)).said, found.said)
+    # Scores of facts stay shares of their range.
+    facts = text.replace("image,", "image,fact,").replace(",a,", ",f,a,").replace(",b,", ",f,b,")
+    shares = load_table(written(tmp_path, facts)).said
+    np.testing.assert_allclose(shares, [[0.9, 0.5], [0.8, 1.0], [0.7, 0.0]])
 
 
 @pytest.mark.parametrize(
