@@ -473,7 +473,7 @@ async def test_two_runs_are_chosen_and_compared_by_keyboard(
         "s.dispatchEvent(new Event('change', {bubbles: true})); })()"
     )
     await tab.until(f"location.search.includes('with={two}') && location.search.includes('a=1')")
-    assert "Round 1" in await tab.js("document.querySelector('#compare img').alt")
+    await tab.until("document.querySelector('#compare img')?.alt.includes('Round 1')")
     assert tab.console == []
 
 
