@@ -32,7 +32,7 @@ _SIZES = {"ICON": ICON, "PAD": PAD, "CHIP_HEIGHT": CHIP_HEIGHT, "MARGIN": MARGIN
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """VerdictMark of one fact."""
+    """Look of one fact."""
 
     look: VerdictMark
     """State and certainty, which decide colour, line and icon."""

@@ -434,7 +434,9 @@ def outcome_line(
     said = beside_graph(shown, scene, facts)
     if loop is not None and report is not None and differ(loop, report):
         if shown is loop:
-            said.append("The judges of the report could not score it.")
+            # A person's word, or an edit of the scene, stands before a report that did score.
+            if report.sgscore is None:
+                said.append("The judges of the report could not score it.")
         else:
             found = f"The judges that steered the drawing find {_held_line(loop)}"
             unseen = _missing_words(loop, scene, facts)
