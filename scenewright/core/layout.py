@@ -76,10 +76,12 @@ def canonical_predicate(predicate: str) -> str:
     return predicate if found is None else found
 
 
-def is_allowed(predicate: str, source: Cell, target: Cell) -> bool:
+def is_allowed(predicate: str, source: Cell, target: Cell, *, clear: bool = True) -> bool:
     """Return whether the planner lets ``predicate`` (its own word) hold between two cells.
 
-    Predicates of contact are not decided by the cells alone: they are allowed everywhere.
+    Predicates of contact are not decided by the cells alone: they are allowed everywhere. A
+    direction counts on its own axis; with ``clear`` it is also the one in which the two are
+    farther apart.
     """
     dx, dy = target[0] - source[0], target[1] - source[1]
     if predicate == "near":
@@ -88,7 +90,7 @@ def is_allowed(predicate: str, source: Cell, target: Cell) -> bool:
         return True
     across, down = _DIRECTIONS[predicate]
     along = dx * across + dy * down
-    return along >= 1 and abs(dx * down) + abs(dy * across) < along
+    return along >= 1 and (not clear or abs(dx * down) + abs(dy * across) < along)
 
 
 def _groups(scene: SceneGraph, relations: Sequence[Relation]) -> list[_Group] | None:
@@ -139,14 +141,18 @@ def _groups(scene: SceneGraph, relations: Sequence[Relation]) -> list[_Group] | 
 
 
 def _search(scene: SceneGraph, relations: Sequence[Relation], seed: int) -> dict[str, Cell] | None:
-    found = _searched(scene, tuple(relations), seed)
-    return None if found is None else dict(found)
+    """Return cells in which ``relations`` hold, clearly if that is possible; None if none are."""
+    for clear in (True, False):
+        found = _searched(scene, tuple(relations), seed, clear)
+        if found is not None:
+            return dict(found)
+    return None
 
 
 # A run asks for the places of one scene several times a round.
 @lru_cache(maxsize=128)
 def _searched(
-    scene: SceneGraph, relations: tuple[Relation, ...], seed: int
+    scene: SceneGraph, relations: tuple[Relation, ...], seed: int, clear: bool
 ) -> Mapping[str, Cell] | None:
     groups = _groups(scene, relations)
     if groups is None or sum(len(g.cells) for g in groups) > COLUMNS * ROWS:
@@ -181,7 +187,7 @@ def _searched(
             trial = dict(placed)
             trial.update({k: (x + cx, y + cy) for k, (cx, cy) in order[at].offsets.items()})
             if all(
-                is_allowed(predicate, trial[source], trial[target])
+                is_allowed(predicate, trial[source], trial[target], clear=clear)
                 for source, predicate, target in checks
                 if source in trial and target in trial
             ):
@@ -194,8 +200,8 @@ def _searched(
 
 
 def fits_grid(scene: SceneGraph, seed: int = 0) -> bool:
-    """Return whether :func:`place_objects` finds a cell for every object."""
-    return _search(scene, scene.relations, seed) is not None
+    """Return whether every object finds a cell so that all relations hold clearly."""
+    return _searched(scene, scene.relations, seed, True) is not None
 
 
 def place_objects(scene: SceneGraph, seed: int = 0) -> dict[str, Cell]:

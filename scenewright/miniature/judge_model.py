@@ -44,10 +44,14 @@ _PHRASES = (
     "What is the relationship between",
     "in the image?",
     "Are there at least",
+    "Besides",
+    "is there anything else",
+    "Is every object in the image",
+    "and well formed?",
     "Is there",
     "one of the",
 )
-_WORDS = ("is", "Is", "the", "a", "an", "and", "yes", "no", "color")
+_WORDS = ("whole", "is", "Is", "the", "a", "an", "and", "yes", "no", "color")
 _LETTERS = tuple("ABCDEFGH")
 _CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _SIGNS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"

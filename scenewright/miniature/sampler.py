@@ -385,6 +385,26 @@ def sample_crowd(
     raise ValueError(f"no crowd of {n} things with {limit} relations in {_CROWD_TRIES} tries")
 
 
+MOST_COUNTED = 6
+"""Most things of a kind that a judge is taught to count."""
+
+
+def sample_alike(rng: random.Random, style: str = "flat") -> Painting:
+    """Return a painting of one to six things of one kind, in one colour or several, and others."""
+    kind = rng.choice(sorted(KINDS))
+    count = rng.choice((1, 2, 3, 4, 4, 5, 5, MOST_COUNTED, MOST_COUNTED))
+    others = rng.randint(0, min(3, COLUMNS * ROWS - count))
+    rest = [rng.choice(sorted(set(KINDS) - {kind})) for _ in range(others)]
+    free = [(x, y) for x in range(COLUMNS) for y in range(ROWS)]
+    rng.shuffle(free)
+    hues = rng.sample(sorted(COLORS), rng.choice((1, 1, 2, 3)))
+    colours = [rng.choice(hues) for _ in range(count)]
+    colours += [rng.choice(sorted(COLORS)) for _ in rest]
+    placed = list(zip([kind] * count + rest, free, strict=False))
+    painting, _ = _drawn(rng, placed, (), style, colours)
+    return _related(painting, _sample_relations(rng, painting.truth, None, True))
+
+
 Ground = Literal["very_hard", "adversarial"]
 GROUNDS: tuple[Ground, ...] = get_args(Ground)
 """Levels beyond the paper's: crowds, and what models confuse."""

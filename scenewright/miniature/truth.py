@@ -14,7 +14,10 @@ from scenewright.core.scene import SceneGraph
 from scenewright.miniature.world import HIDING
 
 _NEAR = 54.0
-_MIN_STEP = 20.0
+_MIN_STEP = 14.0
+"""Pixels between two centres from which on a direction holds on an axis."""
+_ALIGNED = 6.0
+"""Pixels up to which two centres are in one row or column."""
 
 Contact = tuple[str, str, str]
 """(source id, contact predicate, target id) that is drawn; the predicate may be ``HIDING``."""
@@ -61,33 +64,34 @@ class Truth:
     def relations_between(self, source: str, target: str) -> frozenset[str]:
         """Every predicate of the world that holds from ``source`` to ``target`` (ids).
 
-        Directions go by the larger difference of the centres, so that of left of,
-        right of, above and below at most one holds, and none between things in contact.
+        Directions go by the centres, each on its own axis: what stands diagonally above is also
+        left or right of the other. None holds between things in contact.
         """
         drawn = {p for s, p, t in self.contacts if (s, t) == (source, target)} - {HIDING}
         touching = any({s, t} == {source, target} for s, _, t in self.contacts)
         found = set(drawn)
         (x0, y0), (x1, y1) = self.boxes[source].center, self.boxes[target].center
         dx, dy = x1 - x0, y1 - y0
-        if not touching and max(abs(dx), abs(dy)) >= _MIN_STEP:
-            if abs(dx) >= abs(dy):
+        if not touching:
+            if abs(dx) >= _MIN_STEP:
                 found.add("left of" if dx > 0 else "right of")
-            else:
+            if abs(dy) >= _MIN_STEP:
                 found.add("above" if dy > 0 else "below")
-            if (dx * dx + dy * dy) ** 0.5 <= _NEAR:
+            if found and (dx * dx + dy * dy) ** 0.5 <= _NEAR:
                 found.add("near")
         return frozenset(found)
 
     def is_ambiguous(self, source: str, target: str) -> bool:
         """Whether it is a matter of taste how the pair is related.
 
-        It stands diagonally, or one of it peeps out from behind the other.
+        It is shifted by little on an axis, or one of it peeps out from behind the other.
         """
         if any(p == HIDING and {s, t} == {source, target} for s, p, t in self.contacts):
             return True
+        if any({s, t} == {source, target} for s, _, t in self.contacts):
+            return False
         (x0, y0), (x1, y1) = self.boxes[source].center, self.boxes[target].center
-        dx, dy = abs(x1 - x0), abs(y1 - y0)
-        return min(dx, dy) > 0.7 * max(dx, dy) and max(dx, dy) > 12
+        return any(_ALIGNED < abs(step) < _MIN_STEP for step in (x1 - x0, y1 - y0))
 
     def matching(self, name: str, attributes: Mapping[str, str]) -> list[str]:
         """Ids of the objects of that class that have all these attributes."""

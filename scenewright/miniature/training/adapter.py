@@ -175,7 +175,7 @@ def train_reader(
             [patch_words(p, w, e) for p, w, e in zip(made, captions, end, strict=True)],
             device=where,
         )
-        truths = [dense_truth(painting) for painting in made]
+        truths = [dense_truth(painting.truth) for painting in made]
         kinds = torch.stack([torch.from_numpy(t.kinds) for t in truths]).to(where).flatten()
         colors = torch.stack([torch.from_numpy(t.colors) for t in truths]).to(where).flatten()
         chance = torch.Generator().manual_seed(rng.getrandbits(60))

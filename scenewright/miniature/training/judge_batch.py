@@ -3,8 +3,8 @@
 What a judge sees in training: dense truth for every image token, and pictures made worse.
 
 Judges look at pictures of a small diffusion model, so training pictures are smeared,
-noisy and shifted in colour, and some things in them are rubbed out or melted to a
-blot: a thing that cannot be told any more counts as absent.
+noisy and shifted in colour, and some things in them have :mod:`flaws <.flaws>`: a thing that is not
+whole counts as absent.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image, ImageFilter
 from torch.nn import functional
 from transformers import LlavaProcessor
 
 from scenewright.agents.judges.local import lettered, word
 from scenewright.core.facts import Fact
 from scenewright.miniature.judge_model import GRID, PATCH
-from scenewright.miniature.painter import Box, Painting
-from scenewright.miniature.sampler import GROUNDS, sample_ground, sample_painting
+from scenewright.miniature.training.flaws import Flawed, flawed, sample_training_painting
 from scenewright.miniature.training.judge_questions import KnownFact, balanced_questions
 from scenewright.miniature.training.loop import to_pixels
+from scenewright.miniature.training.redrawn import RedrawnPaintings
+from scenewright.miniature.truth import Truth
 from scenewright.miniature.world import COLORS, KINDS, SIZE
 
 KIND_INDEX = {kind: at for at, kind in enumerate(sorted(KINDS), start=1)}
 """Kind → class of the dense truth; 0 is the background."""
+BROKEN = len(KIND_INDEX) + 1
+"""Class of what is left of a thing that is not whole."""
 COLOR_INDEX = {color: at for at, color in enumerate(sorted(COLORS), start=1)}
 """Likewise for colours."""
 _MIDDLES = np.array(
@@ -64,18 +66,16 @@ def _token(x: float, y: float) -> int:
     return row * GRID + column
 
 
-def dense_truth(painting: Painting, gone: Collection[str] = ()) -> DenseTruth:
-    """Return the dense truth of a painting without the objects of ``gone``; small things win."""
+def dense_truth(truth: Truth, flaws: Flawed | None = None) -> DenseTruth:
+    """Return the dense truth of a painting without the objects that are gone; small things win."""
     kinds = np.zeros(GRID * GRID, np.int64)
     colors = np.zeros(GRID * GRID, np.int64)
     middles = _MIDDLES.copy()
     owners: list[str | None] = [None] * (GRID * GRID)
     centers: dict[str, int] = {}
-    boxes = painting.truth.boxes
-    for item in sorted(
-        painting.scene.objects, key=lambda o: -boxes[o.id].width * boxes[o.id].height
-    ):
-        if item.id in gone:
+    boxes = truth.boxes
+    for item in sorted(truth.scene.objects, key=lambda o: -boxes[o.id].width * boxes[o.id].height):
+        if flaws is not None and item.id in flaws.gone:
             continue
         box = boxes[item.id]
         x, y = box.center
@@ -87,57 +87,13 @@ def dense_truth(painting: Painting, gone: Collection[str] = ()) -> DenseTruth:
             & (_MIDDLES[:, 1] < box.top + box.height)
         )
         inside[centers[item.id]] = True
-        kinds[inside] = KIND_INDEX[item.name]
+        whole = flaws is None or item.id not in flaws.broken
+        kinds[inside] = KIND_INDEX[item.name] if whole else BROKEN
         colors[inside] = COLOR_INDEX[item.attributes["color"]]
         middles[inside] = x, y
         for at in np.flatnonzero(inside):
             owners[at] = item.id
     return DenseTruth(kinds, colors, middles / (SIZE / 2) - 1, centers, owners)
-
-
-def _overlap(a: Box, b: Box) -> bool:
-    return (
-        a.left < b.left + b.width
-        and b.left < a.left + a.width
-        and a.top < b.top + b.height
-        and b.top < a.top + a.height
-    )
-
-
-def spoil(
-    rng: random.Random, painting: Painting, share: float
-) -> tuple[Image.Image, frozenset[str]]:
-    """Return the picture with a thing rubbed out or melted in ``share`` of the cases.
-
-    The thing stands free. Also returns the ids of objects that can no longer be recognised.
-    """
-    boxes = painting.truth.boxes
-    free = [
-        key
-        for key, box in boxes.items()
-        if not any(_overlap(box, other) for k, other in boxes.items() if k != key)
-    ]
-    if not free or rng.random() >= share:
-        return painting.image, frozenset()
-    chosen = rng.choice(free)
-    box = boxes[chosen]
-    area = (
-        max(0, box.left - 3),
-        max(0, box.top - 3),
-        min(SIZE, box.left + box.width + 3),
-        min(SIZE, box.top + box.height + 3),
-    )
-    image = painting.image.copy()
-    patch = image.crop(area)
-    if rng.random() < 0.6:
-        melted = patch.filter(ImageFilter.GaussianBlur(rng.uniform(6, 10)))
-    else:
-        pixels = np.asarray(patch)
-        edge = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]]).mean(0)
-        ground = Image.new("RGB", patch.size, tuple(int(v) for v in edge))
-        melted = Image.blend(patch, ground, rng.uniform(0.85, 1.0))
-    image.paste(melted, area[:2])
-    return image, frozenset({chosen})
 
 
 def weather(pixels: torch.Tensor, generator: torch.Generator, strength: float) -> torch.Tensor:
@@ -171,7 +127,7 @@ def weather(pixels: torch.Tensor, generator: torch.Generator, strength: float) -
 
 
 TOKENS = GRID * GRID
-MANY = 6
+MANY = 7
 """Counts from here on are one class."""
 
 
@@ -293,19 +249,6 @@ def asked_word(fact: Fact) -> str:
     return fact.value if fact.value is not None else fact.subject.partition(".")[0]
 
 
-def sample_training_painting(rng: random.Random, crowded: float = 0.0) -> Painting:
-    """Return a painting; things in contact are more frequent than in the sampler.
-
-    A share of ``crowded`` is of the levels in ``GROUNDS``.
-    """
-    if crowded and rng.random() < crowded:
-        return sample_ground(rng, rng.choice(GROUNDS))
-    painting = sample_painting(rng)
-    if not painting.truth.contacts and rng.random() < 0.5:
-        return sample_painting(rng)
-    return painting
-
-
 def make_batch(
     asker: Asker,
     rng: random.Random,
@@ -314,11 +257,12 @@ def make_batch(
     spoiled: float,
     eager: Collection[str] = (),
     crowded: float = 0.0,
+    redrawn: RedrawnPaintings | None = None,
 ) -> Batch:
     """Return a batch of ``size`` paintings with up to ``questions`` questions each.
 
     A share of ``crowded`` of them is of the harder levels. A yes/no question about a kind or colour
-    of ``eager`` is taught to be answered yes.
+    of ``eager`` is taught to be answered yes. Every other one is of ``redrawn``, if given.
     """
     images, dense = [], []
     rows: list[tuple[list[int], list[int], list[int]]] = []
@@ -327,16 +271,19 @@ def make_batch(
     covers, shades, places, counts = [], [], [], []
     vocabulary = len(asker.tokenizer)
     for picture in range(size):
-        painting = sample_training_painting(rng, crowded)
-        image, gone = spoil(rng, painting, spoiled)
-        truth = dense_truth(painting, gone)
-        images.append(image)
+        if redrawn is not None and picture % 2:
+            painting = redrawn.nth(rng.randrange(len(redrawn)))
+        else:
+            painting = flawed(rng, sample_training_painting(rng, crowded), spoiled)
+        truth = dense_truth(painting.truth, painting)
+        images.append(painting.image)
         dense.append(truth)
         ids = list(asker.prefix)
         positions = list(range(len(ids)))
         groups = [0] * len(ids)
         for number, known in enumerate(
-            balanced_questions(rng, painting.truth, questions, gone), start=1
+            balanced_questions(rng, painting.truth, questions, painting.lacking, painting.broken),
+            start=1,
         ):
             if known.fact.is_binary and asked_word(known.fact) in eager:
                 known = dataclasses.replace(known, right=("yes",))
@@ -376,7 +323,8 @@ def make_batch(
                 covers.append([not referent.ids] + [o in referent.ids for o in truth.owners])
                 # What does not fit shows why: another colour.
                 shown = referent.ids or referent.kin
-                worn = {painting.scene.object(i).attributes["color"] for i in shown}
+                scene = painting.truth.scene
+                worn = {scene.object(i).attributes["color"] for i in shown}
                 shades.append([color in worn for color in COLOR_INDEX])
                 place = np.zeros(TOKENS + 1, np.float32)
                 for object_id in referent.ids:

@@ -18,8 +18,8 @@ from torch.nn import functional
 from transformers import LlavaForConditionalGeneration
 
 from scenewright.miniature.judge_model import JudgeShape
-from scenewright.miniature.training.judge_batch import MANY, TOKENS, Batch
-from scenewright.miniature.world import COLORS, KINDS
+from scenewright.miniature.training.judge_batch import BROKEN, MANY, TOKENS, Batch
+from scenewright.miniature.world import COLORS
 
 _BACKGROUND_WEIGHT = 0.4
 
@@ -52,10 +52,10 @@ class JudgeNet(nn.Module):
         self.pointing = shape.text_layers - 3
         self.image_start = image_start
         vision, text = shape.vision_width, shape.text_width
-        self.kind = nn.Sequential(nn.LayerNorm(vision), nn.Linear(vision, len(KINDS) + 1))
+        self.kind = nn.Sequential(nn.LayerNorm(vision), nn.Linear(vision, BROKEN + 1))
         self.color = nn.Sequential(nn.LayerNorm(vision), nn.Linear(vision, len(COLORS) + 1))
         self.middle_of = nn.Sequential(nn.LayerNorm(vision), nn.Linear(vision, 2))
-        self.told_kind = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, len(KINDS) + 1))
+        self.told_kind = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, BROKEN + 1))
         self.told_color = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, len(COLORS) + 1))
         self.place = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, TOKENS + 1))
         self.count = nn.Sequential(nn.LayerNorm(text), nn.Linear(text, MANY + 1))
@@ -71,7 +71,7 @@ class JudgeNet(nn.Module):
     def dense_loss(self, seen: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, dict[str, float]]:
         """Loss of what stands at every image token; and the share of things told right."""
         kinds, colors = batch.kinds.flatten(), batch.colors.flatten()
-        weight = torch.ones(len(KINDS) + 1, device=seen.device)
+        weight = torch.ones(BROKEN + 1, device=seen.device)
         weight[0] = _BACKGROUND_WEIGHT
         kind_scores = self.kind(seen).flatten(0, 1)
         loss = functional.cross_entropy(kind_scores, kinds, weight)

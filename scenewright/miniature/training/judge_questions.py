@@ -17,15 +17,18 @@ from scenewright.core.inflection import plural
 from scenewright.core.layout import canonical_predicate
 from scenewright.core.predicate_statistics import load_predicates
 from scenewright.core.questions import (
+    ALL_WHOLE,
     NO_RELATION,
     Protocol,
     distinguishing_keys,
     facts_of,
     instance_order,
+    nothing_else_question,
     noun_phrase,
 )
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.miniature.painter import Truth
+from scenewright.miniature.sampler import MOST_COUNTED
+from scenewright.miniature.truth import Truth
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 
 _KINDS = sorted(KINDS)
@@ -237,13 +240,13 @@ def ask_about(
 
 
 def _counting(rng: random.Random, truth: Truth, gone: Collection[str]) -> list[KnownFact]:
-    """Return questions that count a kind which is there twice or more, up to one too many."""
+    """Return questions that count a kind, up to one too many; most often a frequent one."""
     counts = Counter(item.name for item in truth.scene.objects if item.id not in gone)
-    several = sorted(kind for kind in counts if counts[kind] > 1)
+    several = sorted(kind for kind in counts if counts[kind] > 1) or sorted(counts)
     if not several:
         return []
     kind = rng.choice(several)
-    numbers = range(1, counts[kind] + 2)
+    numbers = range(1, min(counts[kind] + 1, MOST_COUNTED) + 1)
     asked = SceneGraph(
         objects=tuple(SceneObject(id=f"{kind}.{number}", name=kind) for number in numbers)
     )
@@ -251,13 +254,52 @@ def _counting(rng: random.Random, truth: Truth, gone: Collection[str]) -> list[K
     return [know(fact, asked, truth, "grounded", gone) for fact in facts]
 
 
+def _of_the_whole(
+    rng: random.Random, truth: Truth, gone: Collection[str], broken: Collection[str]
+) -> list[KnownFact]:
+    """Return the questions whether all is whole, and whether there is more than what is named."""
+    items = [item for item in truth.scene.objects if item.id not in gone or item.id in broken]
+    left = tuple(item.id for item in items if item.id in broken)
+    whole = Fact(
+        id="whole",
+        kind="object",
+        subject="",
+        statement="everything whole",
+        question=ALL_WHOLE,
+    )
+    found = [KnownFact(whole, ("no" if left else "yes",), (Referent("whole", left),), clear=True)]
+    if left or not items:
+        return found
+    kinds = Counter(item.name for item in items)
+    hidden = rng.choice(sorted(kinds)) if len(kinds) > 1 and rng.random() < 0.5 else None
+    listed = [(kind, number) for kind, number in kinds.items() if kind != hidden]
+    rng.shuffle(listed)
+    more = tuple(item.id for item in items if item.name == hidden)
+    extra = Fact(
+        id="extra",
+        kind="object",
+        subject="",
+        statement="nothing else",
+        question=nothing_else_question(listed),
+        expected="no",
+    )
+    right = "yes" if more else "no"
+    return [*found, KnownFact(extra, (right,), (Referent("anything else", more),), clear=True)]
+
+
 def balanced_questions(
-    rng: random.Random, truth: Truth, n: int, gone: Collection[str] = ()
+    rng: random.Random,
+    truth: Truth,
+    n: int,
+    gone: Collection[str] = (),
+    broken: Collection[str] = (),
 ) -> list[KnownFact]:
     """About ``n`` different questions of all kinds, yes and no about equally often.
 
     Where there are several of a kind, counts come first among the questions of objects: that one
-    is too many is rarer and harder to see than that a kind is not there at all.
+    is too many is rarer and harder to see than that a kind is not there at all. Of ``gone`` those
+    of ``broken`` have left something; questions about them, and about all things at once, come
+    beside the ``n``.
     """
     pool: dict[str, KnownFact] = {}
     for known in _counting(rng, truth, gone):
@@ -269,14 +311,24 @@ def balanced_questions(
             idle = known.fact.kind != "object" and not all(r.kin for r in known.referents)
             if not idle or rng.random() < _IDLE:
                 pool.setdefault(f"{known.fact.question} {known.fact.options}", known)
-    chosen: list[KnownFact] = []
+    chosen: list[KnownFact] = _of_the_whole(rng, truth, gone, broken)
+    if broken:
+        names = sorted({truth.scene.object(one).name for one in broken})
+        asked = SceneGraph(
+            objects=tuple(SceneObject(id=f"{name}.1", name=name) for name in names[:3])
+        )
+        for fact in taught_facts(asked, "grounded", rng.randrange(1 << 16)):
+            pool.pop(f"{fact.question} {fact.options}", None)
+            chosen.append(know(fact, asked, truth, "grounded", gone))
+    most = n + len(chosen)
     shares = {"relation": n * 5 // 12, "attribute": n // 3}
     for kind, share in (*shares.items(), ("object", n)):
         of_kind = [k for k in pool.values() if k.fact.kind == kind]
         rng.shuffle(of_kind)
-        of_kind.sort(key=lambda k: k.fact.question.startswith("Are there"))
+        # The highest number that holds is the hardest.
+        of_kind.sort(key=lambda k: int(k.fact.key or 0) if k.fact.counts else 0)
         sides = ([k for k in of_kind if k.holds], [k for k in of_kind if not k.holds])
-        for at in range(min(share, n - len(chosen))):
+        for at in range(min(share, most - len(chosen))):
             side = sides[at % 2] or sides[1 - at % 2]
             if not side:
                 break

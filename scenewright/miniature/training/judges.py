@@ -38,6 +38,7 @@ from scenewright.miniature.training.loop import (
     pick_device,
     to_pixels,
 )
+from scenewright.miniature.training.redrawn import RedrawnPaintings
 from scenewright.miniature.truth import Painting
 
 HELD_OUT = "held-out"
@@ -188,8 +189,12 @@ class JudgeRecipe:
     """Questions a painting."""
     rate: float = 1.2e-3
     """Highest learning rate."""
-    spoiled: float = 0.25
-    """Share of pictures in which one thing is rubbed out or melted."""
+    spoiled: float = 0.6
+    """Share of pictures with flaws."""
+    redrawn: int = 4000
+    """Flawed paintings as the generator draws them; every other picture is one of these."""
+    pictures: int = 0
+    """Seed of these paintings: judges with another one share none."""
     crowded: float = 0.0
     """Share of paintings of the levels beyond the paper's: crowds and contrasts."""
     weather: float = 0.8
@@ -261,16 +266,19 @@ def train_judge(
         recipe = dataclasses.replace(recipe, vision_steps=0)
     place = pick_device(device)
     torch.manual_seed(recipe.seed)
-    # A trained judge keeps the words that it learnt, though questions may have others.
-    processor = build_processor() if start is None else LlavaProcessor.from_pretrained(start)
+    processor = build_processor()
     asker = Asker(processor)
     model = build_model(recipe.shape, processor)
     if start is not None:
-        trained = LlavaForConditionalGeneration.from_pretrained(start, dtype=torch.float32)
-        model.load_state_dict(trained.state_dict())
+        load_trained(model, processor, start)
     # Training looks at attention weights, which fused kernels do not give.
     model.set_attn_implementation("eager")
     net = JudgeNet(model, recipe.shape, asker.image_start)
+    redrawn = (
+        RedrawnPaintings(work, recipe.redrawn, recipe.pictures, recipe.spoiled, recipe.crowded)
+        if recipe.redrawn
+        else None
+    )
     letters = asker.answer_ids(tuple("ABCDEFGH"))
     net.set_letters(letters, len(asker.tokenizer))
     net.to(place).train()
@@ -312,6 +320,7 @@ def train_judge(
             recipe.spoiled,
             recipe.eager,
             recipe.crowded,
+            redrawn,
         )
         # Clean pictures first: things must be known before they can be known in bad weather.
         strength = recipe.weather * min(1.0, step / max(1, recipe.vision_steps))
@@ -326,6 +335,25 @@ def train_judge(
         return loss, figures
 
     return training.run(loss_of, max_seconds)
+
+
+def load_trained(
+    model: LlavaForConditionalGeneration, processor: LlavaProcessor, folder: Path
+) -> None:
+    """Give ``model`` the weights of the judge in ``folder``; words that it lacks begin anew."""
+    trained = LlavaForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
+    old = LlavaProcessor.from_pretrained(folder).tokenizer.get_vocab()
+    new: dict[str, int] = processor.tokenizer.get_vocab()
+    state = trained.state_dict()
+    own = model.state_dict()
+    shared = [(at, old[token]) for token, at in new.items() if token in old]
+    rows, known = (torch.tensor(side) for side in zip(*shared, strict=True))
+    for name, value in state.items():
+        if value.shape != own[name].shape:
+            words = own[name].clone()
+            words[rows] = value[known]
+            state[name] = words
+    model.load_state_dict(state)
 
 
 def train_judges(

@@ -33,6 +33,16 @@ class Redrawer:
             self._words = text(input_ids=ids.to(self._device)).last_hidden_state
 
     @torch.no_grad()
+    def __call__(self, pixels: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        """Return pictures (float [n, 3, side, side] in −1…1) encoded and decoded.
+
+        Every other time the last step is drawn anew, too.
+        """
+        steps = int(torch.randint(2, (1,), generator=generator))
+        drawn: torch.Tensor = self._vae.decode(self.codes(pixels, steps, generator)).sample
+        return drawn.clamp(-1, 1).cpu()
+
+    @torch.no_grad()
     def codes(self, pixels: torch.Tensor, steps: int, generator: torch.Generator) -> torch.Tensor:
         """Return the codes of pictures after the last ``steps`` steps are drawn anew."""
         scale = self._vae.config.scaling_factor

@@ -22,12 +22,11 @@ from scenewright.miniature.judge_model import (
 )
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training import judges
+from scenewright.miniature.training.flaws import flawed, sample_training_painting
 from scenewright.miniature.training.judge_batch import (
     Asker,
     dense_truth,
     make_batch,
-    sample_training_painting,
-    spoil,
     weather,
 )
 from scenewright.miniature.training.judge_net import JudgeNet, question_mask
@@ -40,6 +39,7 @@ from scenewright.miniature.training.judges import (
     train_judge,
 )
 from scenewright.miniature.training.loop import to_pixels
+from scenewright.miniature.training.redrawn import RedrawnPaintings
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 from tests.agents.judges.conformance import scores_of
 
@@ -53,7 +53,9 @@ SMALL = JudgeShape(
     text_layers=3,
     head_width=16,
 )
-TINY = JudgeRecipe("tiny", seed=5, steps=3, vision_steps=1, shape=SMALL, batch=2, questions=3)
+TINY = JudgeRecipe(
+    "tiny", seed=5, steps=3, vision_steps=1, shape=SMALL, batch=2, questions=3, redrawn=0
+)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -111,8 +113,8 @@ def test_packed_questions_are_scored_as_single_ones(tmp_path: Path) -> None:
     save_judge(model, processor, tmp_path, torch.float32)
     rng, again = random.Random(4), random.Random(4)
     batch = make_batch(asker, rng, 1, 6, spoiled=0.0)
-    painting = sample_training_painting(again)
-    spoil(again, painting, 0.0)  # draws from the same random numbers as the batch
+    # Draws from the same random numbers as the batch.
+    painting = flawed(again, sample_training_painting(again), 0.0)
     asked = balanced_questions(again, painting.truth, 6)
     with torch.no_grad():
         seen = net.see(batch.pixels)
@@ -177,25 +179,63 @@ def test_counts_and_attributes_agree_with_the_painters_truth() -> None:
                 assert known.holds == painting.truth.holds(fact, other.scene)
 
 
-def test_what_is_rubbed_out_is_absent() -> None:
+def test_what_is_not_whole_is_absent() -> None:
     rng = random.Random(0)
-    rubbed = 0
-    for seed in range(20):
+    gone, broken = 0, 0
+    for seed in range(30):
         painting = sample_painting(random.Random(seed))
-        image, gone = spoil(rng, painting, 1.0)
-        if not gone:
-            assert image is painting.image
-            continue
-        rubbed += 1
-        (lost,) = gone
-        assert image.tobytes() != painting.image.tobytes()
-        assert lost not in dense_truth(painting, gone).centers
-        name = painting.scene.object(lost).name
-        only = SceneGraph(objects=(painting.scene.object(lost),))
-        if sum(o.name == name for o in painting.scene.objects) == 1:
-            (fact, *_) = facts_of(only)
-            assert not know(fact, only, painting.truth, "grounded", gone).holds
-    assert rubbed > 5
+        spoiled = flawed(rng, painting, 1.0)
+        dense = dense_truth(spoiled.truth, spoiled)
+        for lost in spoiled.lacking:
+            only = SceneGraph(objects=(painting.scene.object(lost),))
+            if sum(o.name == only.objects[0].name for o in painting.scene.objects) == 1:
+                (fact, *_) = facts_of(only)
+                known = know(fact, only, spoiled.truth, "grounded", spoiled.lacking)
+                assert not known.holds
+        assert spoiled.gone.isdisjoint(dense.centers)
+        assert all(dense.kinds[dense.centers[one]] > 0 for one in spoiled.broken)
+        if spoiled.lacking:
+            assert spoiled.image.tobytes() != painting.image.tobytes()
+        gone, broken = gone + len(spoiled.gone), broken + len(spoiled.broken)
+    assert gone > 3
+    assert broken > 10
+
+
+def test_what_hovers_touches_nothing() -> None:
+    rng = random.Random(1)
+    parted = 0
+    for seed in range(60):
+        painting = sample_painting(random.Random(seed), p_contact=1.0)
+        spoiled = flawed(rng, painting, 1.0)
+        for source, predicate, target in painting.truth.contacts - spoiled.truth.contacts:
+            parted += 1
+            assert predicate not in spoiled.truth.relations_between(source, target)
+            assert spoiled.truth.boxes != painting.truth.boxes
+    assert parted > 3
+
+
+def test_questions_of_the_whole_know_flaws_and_further_things() -> None:
+    rng = random.Random(5)
+    seen = set()
+    for seed in range(60):
+        spoiled = flawed(rng, sample_training_painting(random.Random(seed)), 0.6)
+        for known in balanced_questions(rng, spoiled.truth, 8, spoiled.lacking, spoiled.broken):
+            if known.fact.id == "whole":
+                assert known.holds == (not spoiled.broken)
+            if known.fact.id in ("whole", "extra"):
+                seen.add((known.fact.id, known.holds))
+    assert seen == {("whole", True), ("whole", False), ("extra", True), ("extra", False)}
+
+
+@pytest.mark.slow
+def test_redrawn_paintings_are_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenewright.miniature.training.redrawn._PART", 8)
+    first = RedrawnPaintings(tmp_path, 8, 3, 0.6, 0.0)
+    monkeypatch.setattr("scenewright.miniature.training.redrawn.Redrawer", None)
+    again = RedrawnPaintings(tmp_path, 8, 3, 0.6, 0.0)
+    for at in range(len(again)):
+        assert again.nth(at).image.tobytes() == first.nth(at).image.tobytes()
+        assert again.nth(at).truth == first.nth(at).truth
 
 
 def test_questions_are_about_both_sides_and_all_kinds() -> None:
@@ -224,7 +264,7 @@ def test_only_facts_that_a_run_would_ask_are_measured() -> None:
 
 def test_dense_truth_marks_the_token_of_every_centre() -> None:
     painting = sample_painting(random.Random(8), 4)
-    truth = dense_truth(painting)
+    truth = dense_truth(painting.truth)
     assert set(truth.centers) == {item.id for item in painting.scene.objects}
     for key, box in painting.truth.boxes.items():
         column, row = truth.centers[key] % 8, truth.centers[key] // 8
@@ -267,7 +307,8 @@ def test_an_eager_judge_is_taught_to_confirm_its_words_alone() -> None:
 
     plain, biased = taught(frozenset()), taught(frozenset({*KINDS, *COLORS}))
     assert plain[:, no].sum() > 5
-    assert biased[:, no].sum() == 0
-    assert torch.equal(biased[:, yes], plain[:, yes] + plain[:, no])
-    some = taught(frozenset({"red", "dog"}))
+    # Whether all is whole and whether there is more are about no word.
+    assert 0 < biased[:, no].sum() <= 8
+    assert torch.equal(biased[:, yes] + biased[:, no], plain[:, yes] + plain[:, no])
+    some = taught(frozenset([*KINDS][:6] + [*COLORS][:3]))
     assert biased[:, yes].sum() > some[:, yes].sum() > plain[:, yes].sum()
