@@ -71,7 +71,8 @@ from scenewright.agents.panel.panel import Panel
 from scenewright.config.settings import find_profile
 from scenewright.core.facts import Verdict
 from scenewright.core.images import hash_of_image, load_image
-from scenewright.core.questions import facts_of, instance_order
+from scenewright.core.questions import facts_of
+from scenewright.core.referring import instance_order
 from scenewright.core.scene import Attributes, SceneGraph, SceneObject
 from scenewright.evals.runner.judging import JudgePanel, judge_picture
 from scenewright.evals.statistics.figures import Bootstrap, Figure

@@ -36,7 +36,8 @@ from scenewright.agents.composers.sentences import SentenceComposer
 from scenewright.core.facts import FactKind
 from scenewright.core.formats import load_scenes
 from scenewright.core.ports.composer import Composer, LostFact
-from scenewright.core.questions import facts_of, relation_statement
+from scenewright.core.questions import facts_of
+from scenewright.core.referring import relation_statement
 from scenewright.core.scene import Attributes, SceneGraph
 from scenewright.core.vocabulary import holds_with
 from scenewright.evals.datasets.base import DatasetError

@@ -1,91 +1,136 @@
-"""Whether relation questions test anything: what they give away without the picture.
+"""Whether relation questions need the picture: what they give away without it.
 
-``python -m benchmarks.questions [--quick] [--data FOLDER]``. All relations of DSG-1k, of the SG2Im
-scenes and of painted scenes are put into questions; nobody is asked.
+``python -m benchmarks.questions [--quick] [--data FOLDER] [--show]``. All relations of DSG-1k, of
+the SG2Im scenes, of GenEval and of prompts drawn here are put into questions of the house protocol;
+nobody is asked. A choice is *open* where wrong options are as plausible for its two classes as the
+right one, and *guessable* where the data knows none that cannot be true at once with it.
 
+- ``open``: share of the choices that are open.
 - ``blind.frequency``: RelationRecall of the most frequent predicate of the two classes in held-out
-  scenes (ten folds), backed off to one class and the whole set. Chance is ``blind.chance``.
-- ``blind.pair``: likewise by the counts of the very pair alone; pairs never seen count at chance.
-- ``blind.rarest``: of who picks the least frequent option: far above chance, frequency would give
-  the answer away from the other side.
-- ``blind.uniform``: ``blind.frequency`` if wrong options are drawn evenly from the same vocabulary
-  (the peer); ``blind.modal``: how often the most frequent predicate of all is right, a floor that
-  no choice of options can beat.
-- ``blind.without_has``: ``blind.frequency`` without the parts that DSG states as *has*.
-- ``synonym_options``: wrong options that mean, follow from or entail what is asked or stated.
+  scenes (ten folds; backed off to their categories and the whole set). ``blind.open`` and
+  ``blind.guessable``: of these choices. ``blind.chance``: of a guess among all options; one of the
+  predicates is right, so that ⅓ cannot be avoided.
+- ``blind.constant``: of one answer to all: the predicate that is right most often.
+- ``blind.rarest``: of who picks the least frequent option of the open ones: far above ⅓, frequency
+  would give the answer away from the other side.
+- ``blind.typed``: share of right ones among answers given by hand to 200 open questions of which
+  only classes and options were seen (``questions_typed.toml``); ``ambiguous``: share of which more
+  than one option may be true of one picture, by the same hand. ``--show`` prints the questions;
+  answers to others than these are refused.
+- ``blind.model`` needs a language model and is not measured here: the metric ``blind`` of an
+  evaluation does.
+- ``duplicates``: questions that repeat that of another fact of their scene word for word. What a
+  scene says twice of the same two things is one fact.
+- ``compatible_options``: wrong options of open questions that may be true at once with what is
+  asked or stated (:func:`scenewright.core.vocabulary.contrasts`).
 - ``mirror_offered``: share of questions about left, right, above, below, in front of and behind
-  that offer the opposite.
-- ``rivals_from_data``: share of the other wrong options that the data holds for the pair or one of
-  its classes; ``rivals_from_data.pair`` for the pair.
-- ``SET.…``: the same of one set.
+  that offer the opposite; of all choices.
+- ``SET.…``: the same of one set. ``painted.…``: of painted scenes, whose judges were taught a fixed
+  table of options, in no other figure.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
+import tomllib
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks._harness import DATA, Skipped, benchmark, figure, folder
+from benchmarks._harness import (
+    DATA,
+    BenchmarkError,
+    Option,
+    Skipped,
+    benchmark,
+    figure,
+    folder,
+    prefixed,
+)
 from scenewright.core.facts import Fact
 from scenewright.core.formats import load_scenes
-from scenewright.core.predicate_statistics import (
-    PredicateStatistics,
-    class_of,
-    load_predicates,
-    triples_of,
-)
+from scenewright.core.predicate_statistics import PredicateStatistics, load_predicates
 from scenewright.core.questions import NO_RELATION, facts_of
 from scenewright.core.scene import SceneGraph
-from scenewright.core.vocabulary import (
-    canonical,
-    converse,
-    entails,
-    is_weak,
-    is_wording,
-    opposite,
-    synonymous,
-)
+from scenewright.core.vocabulary import canonical, contrasts, converse, opposite, synonymous
 from scenewright.evals.datasets.dsg import load as load_dsg
 from scenewright.evals.datasets.miniature_scenes import load as load_painted
-from scenewright.evals.reporting.blind import FOLDS, Guess, SceneQuestions, frequency_guesses
+from scenewright.evals.datasets.prompt_sets import load_geneval
+from scenewright.evals.datasets.psg_prompts.rows import load as load_drawn
+from scenewright.evals.reporting.blind import (
+    Guess,
+    SceneQuestions,
+    constant_guesses,
+    frequency_guesses,
+    held_out,
+)
 from scenewright.evals.statistics.figures import Bootstrap
 
 PAINTED = 200
+DRAWN = 1000
 QUICK = 120
+SEED = 41
+TYPED = 200
+TYPED_FILE = Path(__file__).with_name("questions_typed.toml")
 DIRECTIONS = frozenset({"left of", "right of", "above", "below", "in front of", "behind"})
 
 
-def scenes_of(data: Path, painted: int) -> dict[str, tuple[list[SceneGraph], str]]:
-    """Set → its scenes with relations, and where its wrong options come from."""
-    dsg = [item.scene for item in load_dsg(data / "dsg") if item.scene is not None]
-    sg2im = [
-        scene for path in sorted((data / "sg2im").glob("*.json")) for scene in load_scenes(path)
-    ]
-    own = [item.scene for item in load_painted(n=painted) if item.scene is not None]
-    found = {"dsg": (dsg, "general"), "sg2im": (sg2im, "general"), "painted": (own, "miniature")}
+def scenes_of(data: Path, drawn: int, painted: int) -> dict[str, list[SceneGraph]]:
+    """Set → its scenes with relations."""
+    found = {
+        "dsg": [item.scene for item in load_dsg(data / "dsg")],
+        "sg2im": [s for path in sorted((data / "sg2im").glob("*.json")) for s in load_scenes(path)],
+        "geneval": [item.scene for item in load_geneval(data / "geneval")],
+        "drawn": [item.scene for item in load_drawn(n=drawn, seed=SEED)],
+        "painted": [item.scene for item in load_painted(n=painted)],
+    }
     return {
-        name: ([scene for scene in scenes if scene.relations], kind)
-        for name, (scenes, kind) in found.items()
+        name: [scene for scene in scenes if scene is not None and scene.relations]
+        for name, scenes in found.items()
     }
 
 
+def predicates_of(name: str, scenes: Sequence[SceneGraph]) -> PredicateStatistics:
+    """Return what an evaluation of the set draws wrong options from.
+
+    The general counts are those of the first two sets.
+    """
+    if name in ("dsg", "sg2im"):
+        return load_predicates("general")
+    if name == "painted":
+        return load_predicates("miniature")
+    return load_predicates("general") + PredicateStatistics.of(scenes)
+
+
 def asked_of(scenes: Sequence[SceneGraph], predicates: PredicateStatistics) -> list[SceneQuestions]:
-    """Return the relation questions of scenes, by the paper's protocol."""
+    """Return the relation questions of scenes, by the house protocol."""
     return [
         SceneQuestions(
             scene,
-            tuple(
-                fact
-                for fact in facts_of(scene, "scene-bench", predicates=predicates)
-                if fact.kind == "relation"
-            ),
+            tuple(f for f in facts_of(scene, predicates=predicates) if f.kind == "relation"),
         )
         for scene in scenes
+    ]
+
+
+def choices(asked: Sequence[SceneQuestions], guessable: bool | None = None) -> list[SceneQuestions]:
+    """Return the choices among the questions: all, the guessable or the open ones."""
+    return [
+        SceneQuestions(
+            one.scene,
+            tuple(
+                fact
+                for fact in one.facts
+                if not fact.is_binary and (guessable is None or fact.guessable == guessable)
+            ),
+        )
+        for one in asked
     ]
 
 
@@ -95,192 +140,167 @@ def wrong_options(fact: Fact) -> list[str]:
 
 
 def stated(scene: SceneGraph, fact: Fact) -> set[str]:
-    """Return what the scene says from the one class to the other, by its words alone."""
-    names = {item.id: item.name for item in scene.objects}
-    ends = (names[fact.subject], names[str(fact.target)])
+    """Return what the scene says from the one thing to the other."""
+    ends = (fact.subject, str(fact.target))
     found: set[str] = set()
     for relation in scene.relations:
-        if (names[relation.source], names[relation.target]) == ends:
+        if (relation.source, relation.target) == ends:
             found.add(relation.predicate)
-        if (names[relation.target], names[relation.source]) == ends:
+        if (relation.target, relation.source) == ends:
             turned = converse(relation.predicate)
             found |= {turned} if turned is not None else set()
     return found
 
 
 def may_hold(fact: Fact, scene: SceneGraph) -> list[str]:
-    """Return wrong options that mean, follow from or entail what is asked or stated.
-
-    A weak predicate follows from nearly all and is asked against what entails it: ``next to``
-    against ``riding``.
-    """
+    """Return wrong options that may be true at once with what is asked or stated."""
     return [
         option
         for option in wrong_options(fact)
-        if any(
-            entails(true, option) or (entails(option, true) and not is_weak(true))
-            for true in stated(scene, fact)
-        )
+        if not all(contrasts(true, option) for true in stated(scene, fact))
     ]
+
+
+def repeated(asked: Sequence[SceneQuestions]) -> int:
+    """Return how many questions repeat that of another fact of their scene."""
+    found = 0
+    for one in asked:
+        facts = {(f.subject, canonical(str(f.predicate)), f.target): f.question for f in one.facts}
+        found += sum(n - 1 for n in Counter(facts.values()).values())
+    return found
 
 
 def share(guesses: Sequence[Guess], scenes: int) -> Any:
     """Return the mean of the chances to be right with its 95 % interval over scenes."""
-    rows = [guess.right for guess in guesses]
     at = np.array([guess.scene for guess in guesses])
-    return figure(Bootstrap(scenes).share(at, np.array(rows)))
+    return figure(Bootstrap(scenes).share(at, np.array([guess.right for guess in guesses])))
 
 
-def evenly(
-    asked: Sequence[SceneQuestions], known: PredicateStatistics, seed: int = 0
-) -> list[SceneQuestions]:
-    """Return the same questions with wrong options drawn evenly from the vocabulary in use."""
-    rng = random.Random(seed)
-    pool = sorted(p for p, n in known.totals.items() if n > 1 and is_wording(p))
-    found = []
-    for one in asked:
-        facts = []
-        for fact in one.facts:
-            allowed = [
-                option
-                for option in pool
-                if not any(
-                    synonymous(true, option) or entails(true, option) or entails(option, true)
-                    for true in {str(fact.predicate), *stated(one.scene, fact)}
-                )
-            ]
-            options = [fact.expected, *rng.sample(allowed, 2), NO_RELATION]
-            facts.append(fact.model_copy(update={"options": tuple(options)}))
-        found.append(SceneQuestions(one.scene, tuple(facts)))
-    return found
-
-
-def other_folds(scenes: Sequence[SceneGraph]) -> list[PredicateStatistics]:
-    """Return for each scene the predicates of the scenes in other folds."""
-    parts = [
-        PredicateStatistics.of(scene for at, scene in enumerate(scenes) if at % FOLDS != fold)
-        for fold in range(FOLDS)
-    ]
-    return [parts[at % FOLDS] for at in range(len(scenes))]
-
-
-def rarest(asked: Sequence[SceneQuestions]) -> float:
-    """Return how often the offered predicate that is least frequent is the right one."""
+def rarest(asked: Sequence[SceneQuestions]) -> list[float]:
+    """Return for each question how likely the least frequent option is the right one."""
     right: list[float] = []
-    for one, known in zip(asked, other_folds([one.scene for one in asked]), strict=True):
-        names = {item.id: item.name for item in one.scene.objects}
+    for one, known in zip(asked, held_out(asked), strict=True):
         for fact in one.facts:
             options = [fact.expected, *wrong_options(fact)]
-            ends = (names[fact.subject], names[str(fact.target)])
-            scores = {option: known.likelihood(ends[0], option, ends[1]) for option in options}
+            scores = {o: known.likelihood(fact.classes[0], o, fact.classes[1]) for o in options}
             least = [option for option in options if scores[option] == min(scores.values())]
             right.append((fact.expected in least) / len(least))
-    return float(np.mean(right))
+    return right
 
 
-def modal(scenes: Sequence[SceneGraph]) -> float:
-    """Return how often the most frequent predicate between the two classes is the right one."""
-    right: list[bool] = []
-    for scene, known in zip(scenes, other_folds(scenes), strict=True):
-        for source, predicate, target in triples_of(scene):
-            best = max(known.totals, key=lambda name: known.likelihood(source, name, target))
-            right.append(best == predicate)
-    return float(np.mean(right))
-
-
-def offered(
-    asked: Sequence[SceneQuestions], known: PredicateStatistics
-) -> Iterator[tuple[str, bool]]:
-    """Yield name and truth of each check of the offered options.
-
-    ``mirror``: whether it is offered; ``pair`` and ``class``: whether the data holds the option;
-    ``synonym``: one for each.
-    """
-    ends: dict[tuple[int, str], set[str]] = {}
-    for (source, predicate, target), _ in known.counts.items():
-        ends.setdefault((0, source), set()).add(predicate)
-        ends.setdefault((1, target), set()).add(predicate)
-    for one in asked:
-        names = {item.id: item.name for item in one.scene.objects}
-        for fact in one.facts:
-            source, target = names[fact.subject], names[str(fact.target)]
-            wrong = wrong_options(fact)
-            mirror = opposite(str(fact.predicate))
-            if canonical(str(fact.predicate)) in DIRECTIONS:
-                yield "mirror", any(synonymous(option, str(mirror)) for option in wrong)
-            yield from (("synonym", True) for _ in may_hold(fact, one.scene))
-            pair = known.pair_counts(source, target)
-            either = ends.get((0, class_of(source)), set()) | ends.get((1, class_of(target)), set())
-            for option in map(canonical, wrong):
-                if option != mirror:
-                    yield "pair", option in pair
-                    yield "class", option in either
-
-
-def measure(data: Path, painted: int) -> tuple[dict[str, Any], int]:
-    """Return figures by name, and the number of relations."""
-    figures: dict[str, Any] = {}
-    everything: list[tuple[str, bool]] = []
-    total = 0
-    blind: list[tuple[list[Guess], int]] = []
-    for name, (scenes, kind) in scenes_of(data, painted).items():
-        known = load_predicates(kind)
-        asked = asked_of(scenes, known)
-        guesses = frequency_guesses(asked)
-        total += len(guesses)
-        blind.append((guesses, len(asked)))
-        checks = list(offered(asked, known))
-        everything += checks
-        figures[f"{name}.relations"] = len(guesses)
-        figures[f"{name}.blind.frequency"] = share(guesses, len(asked))
-        figures[f"{name}.blind.pair"] = share(frequency_guesses(asked, back_off=False), len(asked))
-        figures[f"{name}.blind.chance"] = float(np.mean([guess.chance for guess in guesses]))
-        figures[f"{name}.blind.rarest"] = rarest(asked)
-        figures[f"{name}.blind.modal"] = modal(scenes)
-        figures[f"{name}.mirror_offered"] = _mean(checks, "mirror")
-        if name == "dsg":
-            bare = [g for g in guesses if canonical(str(g.fact.predicate)) != "having"]
-            figures["dsg.blind.without_has"] = share(bare, len(asked))
-            even = frequency_guesses(evenly(asked, known))
-            figures["dsg.blind.uniform"] = share(even, len(asked))
-            figures["dsg.pairs_seen"] = float(np.mean([guess.seen for guess in guesses]))
-    together = [
-        Guess(guess.scene + before, guess.fact, guess.right, guess.seen)
-        for (guesses, _), before in zip(blind, _starts(blind), strict=True)
-        for guess in guesses
+def mirrored(asked: Sequence[SceneQuestions]) -> list[bool]:
+    """Return for each question about a direction whether it offers the opposite."""
+    return [
+        any(
+            synonymous(option, str(opposite(str(fact.predicate)))) for option in wrong_options(fact)
+        )
+        for one in asked
+        for fact in one.facts
+        if canonical(str(fact.predicate)) in DIRECTIONS
     ]
-    figures["blind.frequency"] = share(together, sum(n for _, n in blind))
-    figures["blind.chance"] = float(np.mean([guess.chance for guess in together]))
-    figures["synonym_options"] = sum(kind == "synonym" for kind, _ in everything)
-    figures["mirror_offered"] = _mean(everything, "mirror")
-    figures["rivals_from_data"] = _mean(everything, "class")
-    figures["rivals_from_data.pair"] = _mean(everything, "pair")
-    return figures, total
 
 
-def _starts(blind: Sequence[tuple[list[Guess], int]]) -> list[int]:
-    return [sum(n for _, n in blind[:at]) for at in range(len(blind))]
+def sampled(sets: Sequence[Sequence[SceneQuestions]]) -> list[Fact]:
+    """Return the questions that are answered by hand, drawn evenly from all open ones."""
+    every = [fact for asked in sets for one in choices(asked, False) for fact in one.facts]
+    return random.Random(SEED).sample(every, min(TYPED, len(every)))
 
 
-def _mean(checks: Sequence[tuple[str, bool]], kind: str) -> float:
-    rows = [value for name, value in checks if name == kind]
-    return float(np.mean(rows)) if rows else float("nan")
+def shown(facts: Sequence[Fact]) -> list[str]:
+    """Return the questions as a line each: number, classes and lettered options."""
+    return [
+        f"{at}. {' … '.join(fact.classes)}: "
+        + ", ".join(f"{x}) {o}" for x, o in zip("abc", fact.options[:-1], strict=False))
+        for at, fact in enumerate(facts, start=1)
+    ]
+
+
+def typed(facts: Sequence[Fact]) -> dict[str, Any]:
+    """Return the figures of the answers by hand; raises ``BenchmarkError`` for other questions."""
+    kept = tomllib.loads(TYPED_FILE.read_text(encoding="utf-8"))
+    digest = digest_of(facts)
+    if kept["digest"] != digest:
+        raise BenchmarkError(
+            f"{TYPED_FILE.name} answers other questions (digest {kept['digest']}, now {digest}): "
+            "answer those that --show prints before you look at what is right"
+        )
+    letters = "".join(kept["answers"].split())
+    if len(letters) != len(facts):
+        raise BenchmarkError(f"{TYPED_FILE.name}: {len(letters)} answers to {len(facts)} questions")
+    right = [
+        fact.options["abc".index(letter)] == fact.expected
+        for letter, fact in zip(letters, facts, strict=True)
+    ]
+    hits = np.array(right, float)
+    return {
+        "blind.typed": figure(Bootstrap(len(facts)).share(np.arange(len(facts)), hits)),
+        "ambiguous": len(kept["ambiguous"]) / len(facts),
+    }
+
+
+def digest_of(facts: Sequence[Fact]) -> str:
+    """Return the digest of the questions as they are shown."""
+    return hashlib.sha256(json.dumps(shown(facts)).encode()).hexdigest()[:12]
+
+
+def measure(asked: Sequence[SceneQuestions]) -> dict[str, Any]:
+    """Return the figures of questions by name."""
+    every, open_ = choices(asked), choices(asked, False)
+    guesses, n = frequency_guesses(every), len(asked)
+    undecided = [guess for guess in guesses if not guess.fact.guessable]
+    guessable = [guess for guess in guesses if guess.fact.guessable]
+    mirror = mirrored(every)
+    return {
+        "relations": sum(len(one.facts) for one in asked),
+        "open": len(undecided) / len(guesses),
+        "blind.frequency": share(guesses, n),
+        "blind.open": share(undecided, n),
+        "blind.constant": share(constant_guesses(every), n),
+        "blind.rarest": float(np.mean(rarest(open_))),
+        "blind.chance": float(np.mean([guess.chance for guess in guesses])),
+        "blind.guessable": share(guessable, n) if guessable else None,
+        "duplicates": repeated(asked),
+        "compatible_options": sum(
+            len(may_hold(fact, one.scene)) for one in open_ for fact in one.facts
+        ),
+        "mirror_offered": float(np.mean(mirror)) if mirror else None,
+    }
+
+
+def main_figures(data: Path, quick: bool, show: bool) -> tuple[int, dict[str, Any]] | None:
+    """Return the number of relations and the figures; None if the questions are only printed."""
+    sets = scenes_of(data, QUICK if quick else DRAWN, QUICK if quick else PAINTED)
+    asked = {name: asked_of(scenes, predicates_of(name, scenes)) for name, scenes in sets.items()}
+    house = [questions for name, questions in asked.items() if name != "painted"]
+    facts = sampled(house)
+    if show:
+        print(f"digest {digest_of(facts)}", *shown(facts), sep="\n")
+        return None
+    figures: dict[str, Any] = {}
+    for name, questions in asked.items():
+        figures |= prefixed(f"{name}.", measure(questions))
+    figures |= measure([one for questions in house for one in questions])
+    if not quick:
+        figures |= typed(facts)
+    return figures["relations"], {key: value for key, value in figures.items() if value is not None}
 
 
 @benchmark(
-    f"{QUICK} painted scenes",
-    data=folder("folder of the public releases dsg and sg2im, if not beside the repository"),
+    f"{QUICK} drawn and painted scenes, no answers by hand",
+    data=folder("folder of the releases dsg, sg2im and geneval, if not beside the repository"),
+    show=Option(
+        False, "print the questions that are answered by hand", more={"action": "store_true"}
+    ),
 )
-def main(options: Namespace) -> tuple[int, dict[str, Any]]:
+def main(options: Namespace) -> tuple[int, dict[str, Any]] | None:
     """Look at all sets."""
     data = options.data or DATA
-    if not (data / "dsg").is_dir() or not (data / "sg2im").is_dir():
+    if not all((data / name).is_dir() for name in ("dsg", "sg2im", "geneval")):
         raise Skipped(
-            "skipped: the DSG and SG2Im releases are not beside the repository; name their\n"
-            "folder with --data"
+            "skipped: the DSG, SG2Im and GenEval releases are not beside the repository; name\n"
+            "their folder with --data"
         )
-    figures, n = measure(data, QUICK if options.quick else PAINTED)
-    return n, figures
+    return main_figures(data, options.quick, options.show)
 
 
 if __name__ == "__main__":

@@ -260,7 +260,7 @@ _MOST_FACTS = 12
 
 def item_block(item: Item) -> Iterator[Text]:
     """Yield the lines that show ``item``."""
-    from scenewright.core.questions import noun_phrase
+    from scenewright.core.referring import noun_phrase
 
     level = f"  {item.level}" if item.level else ""
     classes = " · ".join(filter(None, (item.group, item.category)))

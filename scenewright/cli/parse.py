@@ -124,7 +124,7 @@ def parse(
 def print_scene(graph: SceneGraph, found: Sequence[Fact], *, with_facts: bool) -> None:
     """Print objects, relations, what was said beside the graph, and if wanted the questions."""
     from scenewright.core.answers import in_lines
-    from scenewright.core.questions import noun_phrase
+    from scenewright.core.referring import noun_phrase
 
     for item in graph.objects:
         terminal.say(Text.assemble((f"{item.id:<20} ", "bold"), noun_phrase(item)))

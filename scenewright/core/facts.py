@@ -165,6 +165,9 @@ class Fact(FrozenModel):
     """Possible answers, in the order offered."""
     expected: str = "yes"
     """The option that says the fact holds."""
+    guessable: bool = Field(default=False, exclude_if=lambda guessable: not guessable)
+    """Whether the classes alone give the answer of a choice away: no wrong option is as plausible.
+    """
     counting: Counting | None = Field(default=None, exclude_if=lambda counting: counting is None)
     """Of one of several facts about how many there are of something: the question for all."""
 

@@ -14,7 +14,9 @@ world's predicates exclude each other exactly.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import math
 import random
 import tomllib
 from collections import Counter
@@ -23,19 +25,20 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from scenewright.core.errors import ScenewrightError
-from scenewright.core.inflection import singular
+from scenewright.core.inflection import read_data, singular
 from scenewright.core.scene import SceneGraph
 from scenewright.core.vocabulary import (
+    DIRECTIONS,
     canonical,
+    contrasts,
     entails,
     holds_with,
     is_weak,
     is_wording,
     opposite,
-    synonymous,
 )
 
 BUILT_IN: dict[str, str] = {
@@ -48,8 +51,21 @@ WRONG_OPTIONS = 2
 """Wrong predicates of a question (Scene-Bench, Sec. 3.2: three predicates and none)."""
 LEAST_SEEN = 2
 """Fewest times that a predicate must have been seen to be offered."""
-_PAIR_WEIGHT = 2.0
-_CLASS_WEIGHT = 10.0
+_LEVELS = (10.0, 5.0, 5.0, 2.0)
+"""Observations that a coarser estimate of a predicate's chance weighs as much as: in that of the
+single categories, of the pair of categories, of the single classes and of the pair of classes."""
+_AS_PLAUSIBLE = math.log(8.0)
+"""Largest distance in log probability of a wrong option from the right one."""
+_EQUAL = math.log(1.25)
+"""Distance below which the wrong option counts as at least as plausible."""
+_JITTER = 0.2
+_LEAST = 1e-6
+
+_CATEGORIES = {
+    word: f"#{category}"
+    for category, words in read_data(__package__, "categories.toml").items()
+    for word in words.split()
+}
 
 Triple = tuple[str, str, str]
 """Class of the source, canonical predicate, class of the target."""
@@ -64,6 +80,19 @@ def class_of(name: str) -> str:
     return singular(" ".join(name.casefold().split()))
 
 
+@lru_cache(maxsize=2**14)
+def category_of(name: str) -> str:
+    """Return the category of a class (``categories.toml``), marked with ``#``; empty if unknown.
+
+    The last word of a label that is listed decides.
+
+    >>> category_of("fire truck"), category_of("zork")
+    ('#vehicle', '')
+    """
+    named = (_CATEGORIES.get(singular(word)) for word in reversed(name.split()))
+    return next((one for one in (_CATEGORIES.get(name), *named) if one), "")
+
+
 def triples_of(scene: SceneGraph) -> list[Triple]:
     """Return the relations of ``scene`` as they are counted."""
     names = {item.id: class_of(item.name) for item in scene.objects}
@@ -71,6 +100,16 @@ def triples_of(scene: SceneGraph) -> list[Triple]:
         (names[relation.source], canonical(relation.predicate), names[relation.target])
         for relation in scene.relations
     ]
+
+
+class WrongOptions(NamedTuple):
+    """Wrong options of a question."""
+
+    predicates: tuple[str, ...]
+    """Canonical predicates."""
+    matched: bool
+    """Whether each is about as plausible as the right one, and one of them at least as plausible.
+    """
 
 
 @dataclass(frozen=True)
@@ -109,10 +148,10 @@ class PredicateStatistics:
 
     @cached_property
     def _seen(self) -> dict[tuple[str, str], Counter[str]]:
-        """Classes of source and target → counts of predicates; an empty class stands for any."""
+        """Classes or categories of source and target → counts of predicates; empty: any."""
         seen: dict[tuple[str, str], Counter[str]] = {("", ""): Counter()}
         for (source, predicate, target), n in self.counts.items():
-            for ends in {(source, target), (source, ""), ("", target), ("", "")}:
+            for ends in {*itertools.chain(*_levels(source, target)), ("", "")}:
                 seen.setdefault(ends, Counter())[predicate] += n
         return seen
 
@@ -128,7 +167,9 @@ class PredicateStatistics:
             sorted(
                 predicate
                 for predicate, n in self.totals.items()
-                if n >= LEAST_SEEN and is_wording(predicate) and not is_weak(predicate)
+                if n >= LEAST_SEEN
+                and is_wording(predicate)
+                and (not is_weak(predicate) or predicate == "next to")
             )
         )
 
@@ -141,26 +182,35 @@ class PredicateStatistics:
         return self._seen.get((class_of(source), class_of(target)), Counter())
 
     def likelihood(self, source: str, predicate: str, target: str) -> float:
-        """Return P(predicate | the two classes), backed off to one class, then to the whole.
+        """Return P(predicate | the two classes).
 
-        Additive smoothing at each step, with the weight of the coarser estimate as many
-        observations (2 for the pair, 10 for the classes).
+        Estimated for the whole, then for the category of either class, for both categories, for
+        either class and for both classes: each time with additive smoothing by the estimate
+        before.
         """
         name = canonical(predicate)
         return self._likelihoods(class_of(source), class_of(target), (name,))[0]
 
-    def _likelihoods(self, source: str, target: str, names: Iterable[str]) -> list[float]:
-        """Return :meth:`likelihood` of canonical predicates ``names`` between two classes."""
-        total = max(1, self.totals.total())
-        known = [self._seen[ends] for ends in ((source, ""), ("", target)) if ends in self._seen]
-        seen = sum(counter.total() for counter in known)
-        pair = self._seen.get((source, target), Counter())
-        observed = pair.total() + _PAIR_WEIGHT
+    def _likelihoods(
+        self, source: str, target: str, names: Iterable[str], held_out: bool = False
+    ) -> list[float]:
+        """Return :meth:`likelihood` of canonical predicates ``names`` between two classes.
+
+        ``held_out``: as if one such relation had not been counted.
+        """
         found = []
+        levels = [
+            [self._seen[ends] for ends in some if ends in self._seen]
+            for some in _levels(source, target)
+        ]
         for name in names:
-            whole = self.totals[name] / total
-            either = (sum(c[name] for c in known) + _CLASS_WEIGHT * whole) / (seen + _CLASS_WEIGHT)
-            found.append((pair[name] + _PAIR_WEIGHT * either) / observed)
+            less = held_out and (source, name, target) in self.counts
+            chance = (self.totals[name] - less) / max(1, self.totals.total() - less)
+            for known, weight in zip(levels, _LEVELS, strict=True):
+                here = sum(counter[name] - less for counter in known)
+                seen = sum(counter.total() - less for counter in known)
+                chance = (here + weight * chance) / (seen + weight)
+            found.append(chance)
         return found
 
     # Of hundreds of things that no words tell apart, all questions share what holds of them.
@@ -176,13 +226,18 @@ class PredicateStatistics:
         target: str,
         rng: random.Random,
         holding: Collection[str] = (),
-    ) -> tuple[str, ...]:
+    ) -> WrongOptions:
         """Return two canonical predicates that are wrong where ``predicate`` holds.
 
         ``source`` and ``target`` are class labels; ``holding`` are predicates that hold of the
-        same two things. The opposite of a direction comes first; the rest are the likeliest
-        that cannot hold as well; ``rng`` decides between equally likely ones. Fewer than two
-        only where the statistics know no more.
+        same two things. Of those that cannot be true in one picture with any of them
+        (:func:`~scenewright.core.vocabulary.contrasts`) the ones are taken that are as plausible
+        for the two classes as ``predicate``: ``rng`` decides how many of them are more plausible
+        than it, so that neither the most nor the least plausible option is the right one more
+        often than another. A direction is offered against its opposite. Where the data knows too
+        few such predicates, the nearest ones that cannot hold as well stand in, and ``matched`` is
+        false.
+        Fewer than two only where the statistics know no more.
         """
         true = holding if isinstance(holding, frozenset) else frozenset(holding)
         true = true if predicate in true else true | {predicate}
@@ -192,22 +247,55 @@ class PredicateStatistics:
             first = [other for other in left if other == opposite(name)]
             rest = [other for other in left if other not in first]
             rng.shuffle(rest)
-            return tuple([*first, *rest][:WRONG_OPTIONS])
-        found: list[str] = []
-        turned = opposite(predicate)
+            taken = tuple([*first, *rest][:WRONG_OPTIONS])
+            return WrongOptions(taken, matched={name, *taken} <= {*DIRECTIONS})
+        turned = opposite(name)
+        offered = dict.fromkeys(self._offered_with(true))
         if turned is not None and _admissible(turned, true):
-            found.append(turned)
-        offered = self._offered_with(true)
-        likely = self._likelihoods(class_of(source), class_of(target), map(canonical, offered))
-        chances = {
-            other: (chance, rng.random()) for other, chance in zip(offered, likely, strict=True)
+            offered[turned] = None
+        ends = (class_of(source), class_of(target))
+        own = self._likelihoods(*ends, (name,), held_out=True)[0]
+        sides: dict[str, float] = {
+            other: math.log(max(chance, _LEAST) / max(own, _LEAST)) + rng.gauss(0.0, _JITTER)
+            for other, chance in zip(offered, self._likelihoods(*ends, offered), strict=True)
         }
-        for other in sorted(chances, key=lambda other: chances[other], reverse=True):
+        clear = [other for other in sides if all(contrasts(one, other) for one in true)]
+        if turned in clear and turned in ("left of", "right of"):
+            # No data says on which side of another a thing is.
+            sides[turned] = 0.0
+        near = sorted(
+            (other for other in clear if abs(sides[other]) <= _AS_PLAUSIBLE),
+            key=lambda other: abs(sides[other]),
+        )
+        above = [other for other in near if sides[other] >= -_EQUAL]
+        below = [other for other in near if other not in above]
+        wanted = rng.choice((0, 1, 2))
+        ranked = [*above[:wanted], *below[: WRONG_OPTIONS - wanted], *above[wanted:], *below]
+        found = [turned] if turned is not None and turned in offered else []
+        others = sorted(offered, key=lambda other: (other not in clear, abs(sides[other])))
+        for other in [*ranked, *others]:
             if len(found) == WRONG_OPTIONS:
                 break
-            if not any(synonymous(other, one) for one in found):
+            if _admissible(other, found) and not any(holds_with(other, one) for one in found):
                 found.append(other)
-        return tuple(found)
+        spread = [0.0, *(sides[other] for other in found if other in clear)]
+        whole = len(spread) == WRONG_OPTIONS + 1
+        matched = whole and max(spread) - min(spread) <= _AS_PLAUSIBLE
+        return WrongOptions(tuple(found), matched)
+
+
+def _levels(source: str, target: str) -> tuple[tuple[tuple[str, str], ...], ...]:
+    """Return the keys under which a pair of classes is counted, from coarse to fine."""
+    kinds = (category_of(source), category_of(target))
+    found = (
+        ((kinds[0], ""), ("", kinds[1])),
+        (kinds,),
+        ((source, ""), ("", target)),
+        ((source, target),),
+    )
+    return tuple(
+        tuple(ends for ends in some if all(ends) or (len(some) > 1 and any(ends))) for some in found
+    )
 
 
 def _follows(other: str, true: Collection[str]) -> bool:

@@ -15,16 +15,13 @@ from scenewright.core.english import (
 )
 from scenewright.core.facts import Fact
 from scenewright.core.inflection import is_plural, plural, third_person, verb_base
-from scenewright.core.questions import (
-    Protocol,
-    attribute_fact_id,
+from scenewright.core.questions import Protocol, attribute_fact_id, object_fact_id, relation_fact_id
+from scenewright.core.referring import (
     distinguishing_keys,
     instance_order,
     keys_of_one,
     noun_phrase,
-    object_fact_id,
     option_text,
-    relation_fact_id,
 )
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.core.vocabulary import canonical, without_be

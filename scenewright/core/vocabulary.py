@@ -122,6 +122,8 @@ NOT_IN_LINES: frozenset[str] = frozenset(_WORDS["lines"]["without"])
 """Wordings that no triplet line has for a predicate."""
 DIRECTIONS: tuple[str, ...] = ("left of", "right of", "above", "below")
 """Place of a thing in the picture relative to another."""
+_CONTRASTS: dict[str, Any] = _DATA["contrasts"]
+_ACTIONS: frozenset[str] = frozenset(_CONTRASTS["actions"])
 _NO_PLACE: frozenset[str] = frozenset(_WORDS["answers"]["no_place"])
 _HANDLING: frozenset[str] = frozenset(_WORDS["answers"]["handling"])
 
@@ -380,6 +382,34 @@ def excludes(first: str, second: str) -> bool:
     one = {canonical(first), *_following(canonical(first))}
     other = {canonical(second), *_following(canonical(second))}
     return any(_clash(a, b) or _clash(inverse(a), inverse(b)) for a in one for b in other)
+
+
+@lru_cache(_REMEMBERED)
+def contrasts(first: str, second: str) -> bool:
+    """Return whether no fair person could say both of the same two things in one picture.
+
+    Such a predicate is a wrong option that is wrong: one that is excluded, another place, another
+    way to rest or move at the same place, or another action. An action and a place never contrast.
+
+    >>> contrasts("on", "next to"), contrasts("standing on", "sitting on")
+    (True, True)
+    >>> contrasts("kicking", "throwing"), contrasts("holding", "behind")
+    (True, False)
+    """
+    one, other = canonical(first), canonical(second)
+    if holds_with(one, other) or holds_with(other, one):
+        return False
+    if excludes(one, other) or _ACTIONS.issuperset((one, other)):
+        return True
+    if any(
+        b in _CONTRASTS["places"].get(a, ()) or a in _CONTRASTS["places"].get(b, ())
+        for a in {one, *entailed(one)}
+        for b in {other, *entailed(other)}
+    ):
+        return True
+    (verb, place), (other_verb, other_place) = _parts(one), _parts(other)
+    moves = {VERB_KINDS.get(verb), VERB_KINDS.get(other_verb)} <= {"posture", "locomotion"}
+    return moves and bool(place) and canonical(place) == canonical(other_place)
 
 
 def _clash(first: str, second: str) -> bool:

@@ -40,7 +40,7 @@ from scenewright.core.ports.composer import (
     Wording,
     compose_with_origin,
 )
-from scenewright.core.questions import noun_phrase
+from scenewright.core.referring import noun_phrase
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import (
     Composed,

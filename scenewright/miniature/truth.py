@@ -9,7 +9,7 @@ from PIL import Image
 
 from scenewright.core.facts import Fact
 from scenewright.core.layout import Cell, canonical_predicate
-from scenewright.core.questions import instance_order
+from scenewright.core.referring import instance_order
 from scenewright.core.scene import SceneGraph
 from scenewright.miniature.world import HIDING
 

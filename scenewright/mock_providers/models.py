@@ -221,7 +221,7 @@ def _of_one(question: Question) -> Question:
         return Question(question.number, text, YES_NO)
     wanted = wanted.removesuffix(".")
     known = load_predicates("miniature")
-    offered = relation_options(wanted, (text,), ("", ""), predicates=known)
+    offered = relation_options(wanted, (text,), ("", ""), predicates=known).offered
     options = dict(zip("ABCD", sorted(offered, key=lambda option: option != wanted), strict=True))
     return Question(question.number, text, options)
 

@@ -32,7 +32,7 @@ from scenewright.providers.versions import (
 
 T = TypeVar("T")
 
-_UNSEEN = {"id", "subject", "target", "classes", "parents", "counting"}
+_UNSEEN = {"id", "subject", "target", "classes", "parents", "guessable", "counting"}
 """Fields of a fact that a judge does not see."""
 _AHEAD = ":ahead"
 _USABLE = ("yes", "no")

@@ -27,7 +27,8 @@ from scenewright.core.ports.backend import (
     GenerationStep,
     Start,
 )
-from scenewright.core.questions import facts_of, noun_phrase
+from scenewright.core.questions import facts_of
+from scenewright.core.referring import noun_phrase
 from scenewright.graphs.drawing import boxes_of, request_of
 from scenewright.graphs.events import (
     Answered,

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from benchmarks._scenes import ALL_LEVELS, held_out_painting, held_out_scene, level_at
 from scenewright.core.layout import COLUMNS, ROWS, is_allowed, place_what_fits
-from scenewright.core.questions import distinguishing_keys, facts_of
+from scenewright.core.questions import facts_of
+from scenewright.core.referring import distinguishing_keys
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.miniature_scenes import load

@@ -44,7 +44,7 @@ from scenewright.core.facts import Fact
 from scenewright.core.inflection import plural, stems
 from scenewright.core.intent import Passage
 from scenewright.core.ports.composer import LostFact
-from scenewright.core.questions import relation_statement
+from scenewright.core.referring import relation_statement
 from scenewright.core.scene import SceneGraph
 from scenewright.core.wishes import exclusion_phrase
 

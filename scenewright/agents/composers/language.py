@@ -46,7 +46,7 @@ from scenewright.core.ports.composer import (
     Wording,
     compose_with_origin,
 )
-from scenewright.core.questions import noun_phrase
+from scenewright.core.referring import noun_phrase
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.prompts import load_prompt
 from scenewright.providers.replies import best_object

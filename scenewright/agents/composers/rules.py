@@ -28,7 +28,7 @@ from scenewright.core.layout import (
     region_of_cell,
 )
 from scenewright.core.ports.composer import Wording
-from scenewright.core.questions import noun_phrase
+from scenewright.core.referring import noun_phrase
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 
 

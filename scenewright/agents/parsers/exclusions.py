@@ -20,7 +20,7 @@ from scenewright.agents.parsers.splitting import Word, sentences
 from scenewright.agents.parsers.tagging import rough, words
 from scenewright.agents.parsers.unread import ABSENT, negations, passages_of
 from scenewright.core.intent import Exclusion, Passage
-from scenewright.core.questions import noun_phrase
+from scenewright.core.referring import noun_phrase
 from scenewright.core.scene import SceneObject
 
 

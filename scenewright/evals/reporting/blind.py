@@ -12,8 +12,10 @@ classes most often in held-out scenes, backed off to one class and to the whole 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -63,10 +65,18 @@ class BlindRecall:
 
     recall: Figure
     """Share of relation questions answered right, with its interval over scenes."""
+    constant: float
+    """Share that the predicate gets that is right most often, said to all of them."""
+    open_recall: float | None
+    """:attr:`recall` of the questions that the classes do not give away; None without any."""
+    open_share: float
+    """Share of these questions."""
     chance: float
     """Share that random guessing gets."""
     pairs_seen: float
     """Share of questions whose two classes a held-out scene joins."""
+    above: Mapping[tuple[str, str], Figure] = field(default_factory=dict)
+    """(Arm, panel) → mean over scenes of its RelationRecall less the blind one."""
 
     @property
     def sentence(self) -> str:
@@ -81,10 +91,22 @@ class BlindRecall:
             f"Blind baseline: {100 * (found.value or 0.0):.1f} %{between} of the {found.n} "
             "relation questions are answered right without the picture, by the predicate that "
             "joins the two classes most often in the set's other scenes; chance is "
-            f"{100 * self.chance:.0f} %."
+            f"{100 * self.chance:.0f} %, one answer to all gets {100 * self.constant:.1f} %. "
+            f"Where the two classes do not give it away ({100 * self.open_share:.0f} % of them): "
+            f"{'–' if self.open_recall is None else f'{100 * self.open_recall:.1f} %'}."
+            f"{self._told_above()}"
         )
 
-    def as_json(self) -> dict[str, float | int | None]:
+    def _told_above(self) -> str:
+        told = [
+            f"{arm}{f' ({panel})' if panel else ''} {figure.value:+.3f}"
+            + ("" if figure.low is None else f" [{figure.low:+.3f}, {figure.high:+.3f}]")
+            for (arm, panel), figure in self.above.items()
+            if figure.value is not None
+        ]
+        return f" RelationRecall above the baseline: {', '.join(told)}." if told else ""
+
+    def as_json(self) -> dict[str, Any]:
         """Return its numbers by name."""
         found = self.recall
         return {
@@ -92,49 +114,77 @@ class BlindRecall:
             "low": found.low,
             "high": found.high,
             "n": found.n,
+            "constant": self.constant,
+            "open_recall": self.open_recall,
+            "open_share": self.open_share,
             "chance": self.chance,
             "pairs_seen": self.pairs_seen,
+            "above": [
+                {"arm": arm, "panel": panel, **figure.model_dump()}
+                for (arm, panel), figure in self.above.items()
+            ],
         }
 
 
-def frequency_guesses(
-    asked: Sequence[SceneQuestions], folds: int = FOLDS, *, back_off: bool = True
-) -> list[Guess]:
-    """Return how every relation question of ``asked`` is guessed from the other folds.
+def held_out(asked: Sequence[SceneQuestions], folds: int = FOLDS) -> list[PredicateStatistics]:
+    """Return for each scene the counts of the scenes in other folds.
 
-    Scene i is in fold i mod ``folds``. Without ``back_off`` only counts of the very pair of classes
-    answer; a pair that was never seen is guessed at random.
+    Scene i is in fold i mod ``folds``.
     """
     parts = min(folds, len(asked))
-    held_out = [
+    counts = [
         PredicateStatistics.of(one.scene for at, one in enumerate(asked) if at % parts != fold)
         for fold in range(parts)
     ]
+    return [counts[at % parts] for at in range(len(asked))]
+
+
+def frequency_guesses(asked: Sequence[SceneQuestions], folds: int = FOLDS) -> list[Guess]:
+    """Return how every choice of ``asked`` is guessed from the other folds.
+
+    The offered predicate that is likeliest between the two classes is the guess.
+    """
     return [
-        guess
-        for at, one in enumerate(asked)
-        for guess in _guesses(at, one, held_out[at % parts], back_off)
+        _guess(at, fact, {o: known.likelihood(*_ends(fact, o)) for o in _predicates(fact)}, known)
+        for at, (one, known) in enumerate(zip(asked, held_out(asked, folds), strict=True))
+        for fact in choices_of(one.facts)
     ]
 
 
-def _guesses(
-    at: int, one: SceneQuestions, known: PredicateStatistics, back_off: bool
-) -> Iterator[Guess]:
-    names = {item.id: item.name for item in one.scene.objects}
-    for fact in one.facts:
-        source, target = names.get(fact.subject), names.get(fact.target or "")
-        if fact.kind != "relation" or source is None or target is None:
-            continue
-        options = [option for option in fact.options if option != NO_RELATION]
-        pair = known.pair_counts(source, target)
-        if back_off:
-            scores = {o: known.likelihood(source, o, target) for o in options}
-        else:
-            scores = {o: float(pair[canonical(o)]) for o in options}
-        best = max(scores.values())
-        tied = [option for option in options if scores[option] == best]
-        right = 1.0 / len(fact.options) if best <= 0.0 else (fact.expected in tied) / len(tied)
-        yield Guess(at, fact, right, pair.total() > 0)
+def constant_guesses(asked: Sequence[SceneQuestions]) -> list[Guess]:
+    """Return how every choice of ``asked`` is guessed by who always says the same.
+
+    It is the predicate that is right most often; where it is not offered, any one.
+    """
+    every = [(at, fact) for at, one in enumerate(asked) for fact in choices_of(one.facts)]
+    often = Counter(canonical(fact.expected) for _, fact in every)
+    said = max(often, key=lambda name: (often[name], name), default="")
+    return [
+        _guess(at, fact, {o: float(canonical(o) == said) for o in _predicates(fact)})
+        for at, fact in every
+    ]
+
+
+def choices_of(facts: Iterable[Fact]) -> list[Fact]:
+    """Return the choices between relations among ``facts``."""
+    return [f for f in facts if f.kind == "relation" and not f.is_binary and len(f.classes) == 2]
+
+
+def _predicates(fact: Fact) -> list[str]:
+    return [option for option in fact.options if option != NO_RELATION]
+
+
+def _ends(fact: Fact, option: str) -> tuple[str, str, str]:
+    return fact.classes[0], option, fact.classes[1]
+
+
+def _guess(
+    at: int, fact: Fact, scores: Mapping[str, float], known: PredicateStatistics | None = None
+) -> Guess:
+    best = max(scores.values())
+    tied = [option for option in scores if scores[option] == best]
+    seen = known is not None and known.pair_counts(*fact.classes).total() > 0
+    return Guess(at, fact, (fact.expected in tied) / len(tied), seen)
 
 
 def blind_recall(asked: Sequence[SceneQuestions], seed: int = 0) -> BlindRecall | None:
@@ -149,7 +199,11 @@ def blind_recall(asked: Sequence[SceneQuestions], seed: int = 0) -> BlindRecall 
         return None
     places = np.array([guess.scene for guess in guesses])
     right = np.array([guess.right for guess in guesses])
+    undecided = [guess.right for guess in guesses if not guess.fact.guessable]
     return BlindRecall(
+        constant=float(np.mean([guess.right for guess in constant_guesses(asked)])),
+        open_recall=float(np.mean(undecided)) if undecided else None,
+        open_share=len(undecided) / len(guesses),
         recall=Bootstrap(len(asked), seed).share(places, right),
         chance=float(np.mean([guess.chance for guess in guesses])),
         pairs_seen=float(np.mean([guess.seen for guess in guesses])),
@@ -161,12 +215,35 @@ def blind_of(results: Results) -> BlindRecall | None:
 
     None where no scene relates two things. Raises ``EvalError`` for tables that cannot be read.
     """
-    asked = []
-    for row in results.rows("items", ["scene", "facts"]):
+    asked: dict[str, SceneQuestions] = {}
+    for row in results.rows("items", ["item", "scene", "facts"]):
         if row["scene"] and row["facts"]:
             facts = _FACTS.validate_json(row["facts"])
-            asked.append(SceneQuestions(SceneGraph.model_validate_json(row["scene"]), tuple(facts)))
-    return blind_recall(asked)
+            scene = SceneGraph.model_validate_json(row["scene"])
+            asked[row["item"]] = SceneQuestions(scene, tuple(facts))
+    found = blind_recall(list(asked.values()))
+    return None if found is None else replace(found, above=_above(results, asked))
 
 
+def _above(results: Results, asked: Mapping[str, SceneQuestions]) -> dict[tuple[str, str], Figure]:
+    """Return by arm and panel how far the RelationRecall of scenes is above the blind one."""
+    blind: dict[int, list[float]] = defaultdict(list)
+    for guess in frequency_guesses(list(asked.values())):
+        blind[guess.scene].append(guess.right)
+    places = {item: at for at, item in enumerate(asked)}
+    rows: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
+    for row in results.rows("scores", ["item", "arm", "panel", "metric", "part", "value"]):
+        at = places.get(row["item"], -1)
+        if (row["metric"], row["part"]) == _RECALL and row["value"] is not None and blind.get(at):
+            less = sum(blind[at]) / len(blind[at])
+            rows[row["arm"], row["panel"]].append((at, row["value"] - less))
+    bootstrap = Bootstrap(len(asked))
+    return {
+        way: bootstrap.share([at for at, _ in found], [above for _, above in found])
+        for way, found in rows.items()
+    }
+
+
+_RECALL = ("sgscore", "relations")
+"""Metric and part that are a scene's RelationRecall."""
 _FACTS = TypeAdapter(list[Fact])

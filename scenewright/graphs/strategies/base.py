@@ -34,7 +34,7 @@ from scenewright.core.ports.backend import (
     Start,
 )
 from scenewright.core.ports.composer import Composer
-from scenewright.core.questions import noun_phrase
+from scenewright.core.referring import noun_phrase
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.graphs.events import Edited, Event, Generated, Judged, Place, Planned
 from scenewright.graphs.record import improves

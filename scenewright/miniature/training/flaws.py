@@ -295,7 +295,10 @@ def _lump(rng: random.Random, image: Image.Image, color: str) -> Image.Image:
     pen = ImageDraw.Draw(mask)
     for _ in range(rng.randint(1, 3)):
         across, down = rng.uniform(0.25, 0.6) * width, rng.uniform(0.3, 0.8) * height
-        left, top = rng.uniform(0.05, 0.95) * (width - across), rng.uniform(0.2, 1) * (height - down)
+        left, top = (
+            rng.uniform(0.05, 0.95) * (width - across),
+            rng.uniform(0.2, 1) * (height - down),
+        )
         box = (left, top, left + across, top + down)
         if rng.random() < 0.5:
             pen.ellipse(box, 255)

@@ -20,12 +20,10 @@ from scenewright.core.questions import (
     ALL_WHOLE,
     NO_RELATION,
     Protocol,
-    distinguishing_keys,
     facts_of,
-    instance_order,
     nothing_else_question,
-    noun_phrase,
 )
+from scenewright.core.referring import distinguishing_keys, instance_order, noun_phrase
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.miniature.sampler import MOST_COUNTED
 from scenewright.miniature.truth import Truth

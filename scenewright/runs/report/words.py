@@ -21,7 +21,8 @@ from scenewright.core.facts import (
     missing_graph,
 )
 from scenewright.core.intent import Passage
-from scenewright.core.questions import noun_phrase, wish_id
+from scenewright.core.questions import wish_id
+from scenewright.core.referring import noun_phrase
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.events import (
     Composed,

@@ -15,7 +15,12 @@ from scenewright.core.questions import NO_RELATION, facts_of
 from scenewright.evals.annotation.panel_queries import TextModel
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import MetricError, Sample
-from scenewright.evals.reporting.blind import SceneQuestions, blind_recall, frequency_guesses
+from scenewright.evals.reporting.blind import (
+    SceneQuestions,
+    blind_recall,
+    constant_guesses,
+    frequency_guesses,
+)
 from scenewright.evals.store.ledger import Ledger
 from scenewright.evals.studies.peers.question_metrics import Blind
 from tests.agents.replying import ReplyingChat
@@ -42,11 +47,9 @@ def test_the_predicate_of_the_pair_in_other_scenes_is_guessed() -> None:
     assert found.chance == pytest.approx(0.25)
 
 
-def test_a_pair_that_nobody_has_seen_is_chance_without_backing_off() -> None:
-    rows = asked("man riding horse", "dog on rug", "cat under bed")
-    guesses = frequency_guesses(rows, back_off=False)
-    assert [guess.seen for guess in guesses] == [False] * 3
-    assert [guess.right for guess in guesses] == [1 / len(g.fact.options) for g in guesses]
+def test_one_answer_to_all_is_right_where_it_is_right_most_often() -> None:
+    rows = asked("man riding horse", "man riding horse", "man feeding horse")
+    assert [guess.right for guess in constant_guesses(rows)] == [1.0, 1.0, 0.0]
 
 
 def test_nothing_to_hold_out_or_to_ask_has_no_baseline() -> None:

@@ -34,7 +34,7 @@ from pydantic import (
 )
 
 from scenewright.core.errors import ScenewrightError
-from scenewright.core.questions import distinguishing_keys, noun_phrase
+from scenewright.core.referring import distinguishing_keys, noun_phrase
 from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FrozenModel
 from scenewright.evals.errors import EvalError

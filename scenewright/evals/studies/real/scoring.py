@@ -26,7 +26,8 @@ from scenewright.core.english import article
 from scenewright.core.facts import Fact, State
 from scenewright.core.inflection import is_plural
 from scenewright.core.predicate_statistics import PredicateStatistics, load_predicates
-from scenewright.core.questions import option_text, relation_options
+from scenewright.core.questions import relation_options
+from scenewright.core.referring import option_text
 from scenewright.evals.studies.real.schema import (
     EXISTENCE,
     AttributeSchema,
@@ -186,7 +187,7 @@ def _relation(
                 ends,
                 [predicate for predicate in also if predicate != relation.predicate],
                 _plain_predicates(),
-            ),
+            ).offered,
             "expected": option_text(relation.predicate),
         }
     return Fact.model_validate(

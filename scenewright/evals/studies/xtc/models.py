@@ -42,7 +42,8 @@ from scenewright.core.ports.backend import BackendError, GenerationRequest, Imag
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.judge import Judge
 from scenewright.core.predicate_statistics import DEFAULT, PredicateStatistics, load_predicates
-from scenewright.core.questions import option_text, relation_options
+from scenewright.core.questions import relation_options
+from scenewright.core.referring import option_text
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.runner.config import digest
 from scenewright.evals.runner.dataset_predicates import Predicates, mark_of
@@ -514,7 +515,9 @@ def _relation(id: str, question: Question, word: str, predicates: PredicateStati
         predicate=word,
         statement=f"{first} {word} {second}",
         question=f"What is the relationship between the {first} and the {second} in the image?",
-        options=relation_options(word, (first, second), (first, second), predicates=predicates),
+        options=relation_options(
+            word, (first, second), (first, second), predicates=predicates
+        ).offered,
         expected=option_text(word),
     )
 

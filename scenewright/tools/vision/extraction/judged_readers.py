@@ -25,7 +25,8 @@ from scenewright.core.ports.vision import (
     Verification,
 )
 from scenewright.core.predicate_statistics import DEFAULT, load_predicates
-from scenewright.core.questions import NO_RELATION, attribute_fact_id, option_text, relation_options
+from scenewright.core.questions import NO_RELATION, attribute_fact_id, relation_options
+from scenewright.core.referring import option_text
 from scenewright.core.vocabulary import DIRECTIONS
 from scenewright.tools.digests import short_digest
 from scenewright.tools.vision.extraction.pairs import (
@@ -363,7 +364,7 @@ class JudgedVerifier:
             (ends[0].detection.name, ends[1].detection.name),
             also,
             load_predicates(self.predicates),
-        )
+        ).offered
         return relation_fact(number, *ends, options[:-1], option_text(relation.predicate))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from scenewright.agents.parsers.tagging import is_animate
 from scenewright.core.ports.vision import Thing
-from scenewright.core.questions import distinguishing_keys, noun_phrase
+from scenewright.core.referring import distinguishing_keys, noun_phrase
 from scenewright.core.scene import Attributes, SceneGraph, SceneObject
 from scenewright.tools.vision.detection.boxes import area_of, center_of, gap, shared_area
 
