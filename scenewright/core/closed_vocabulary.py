@@ -30,7 +30,7 @@ from scenewright.core.vocabulary import converse, entailed, place_of, same_key, 
 
 FILE = "vocabulary.json"
 """File in a model's folder that names its words."""
-Part = Literal["class", "attribute", "value", "predicate", "word", "question"]
+Part = Literal["class", "attribute", "value", "predicate", "number", "word", "question"]
 """Kind of thing that an unknown word names; ``word``: it occurs in the question, not in a part of
 the fact; ``question``: all words are known, but nothing was learnt about what asks so."""
 
@@ -53,6 +53,7 @@ _FORM = _words(
 _KINDS = {
     name: _words(listed) for name, listed in read_data("scenewright.core", "hypernyms.toml").items()
 }
+_AT_LEAST = re.compile(r"\bat least (\d+)\b")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
@@ -99,6 +100,9 @@ class ClosedVocabulary:
     soundness: bool = False
     """Whether the model was taught the questions of facts of soundness."""
 
+    most: int | None = None
+    """Largest number of things that the model counts to."""
+
     def unknown(self, fact: Fact) -> tuple[Unknown, ...]:
         """Return the words of ``fact`` outside of the vocabulary; empty if it can be asked.
 
@@ -118,6 +122,11 @@ class ClosedVocabulary:
             Unknown("predicate", word)
             for word in asked
             if word != NO_RELATION and not self.knows_predicate(word)
+        ]
+        found += [
+            Unknown("number", number)
+            for number in _AT_LEAST.findall(fact.question)
+            if self.most is not None and int(number) > self.most
         ]
         if found or self._question(fact) is not None:
             return tuple(dict.fromkeys(found))
@@ -314,6 +323,8 @@ class ClosedVocabulary:
                 return f"it knows the attributes {listed(self.attributes or ())}"
             case "predicate":
                 return f"it knows {listed(self.predicates or ())}"
+            case "number":
+                return f"it counts to {self.most}"
         return "it knows questions about its own classes and attributes alone"
 
 

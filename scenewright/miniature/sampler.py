@@ -24,6 +24,7 @@ from scenewright.miniature.world import (
     HIDING,
     KINDS,
     LARGE,
+    MOST_COUNTED,
     SETTINGS,
     SUBJECTS,
     UNDER_TABLE,
@@ -383,10 +384,6 @@ def sample_crowd(
         if len(named) == limit and fits_grid(done.scene):
             return done
     raise ValueError(f"no crowd of {n} things with {limit} relations in {_CROWD_TRIES} tries")
-
-
-MOST_COUNTED = 6
-"""Most things of a kind that a judge is taught to count."""
 
 
 def sample_alike(rng: random.Random, style: str = "flat") -> Painting:

@@ -16,6 +16,7 @@ from scenewright.core.closed_vocabulary import (
 from scenewright.core.facts import Fact
 from scenewright.core.formats import load_scene
 from scenewright.core.questions import NO_RELATION, facts_of, soundness_facts_of
+from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.miniature.world import JUDGE_VOCABULARY, PREDICATES, RIVALS, VOCABULARY
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 
@@ -77,11 +78,11 @@ def test_a_value_counts_under_its_own_key_alone() -> None:
 
 def test_unknown_wrong_options_give_their_places_to_rivals() -> None:
     asked, back = JUDGE_VOCABULARY.worded(choice("on", "eating", "on", "behind", NO_RELATION))
-    assert asked.options == ("under", "on", "left of", NO_RELATION)
+    assert asked.options == ("under", "on", "above", NO_RELATION)
     assert asked.expected == "on"
     assert back["on"] == "on"
     short, _ = JUDGE_VOCABULARY.worded(choice("on", "on", NO_RELATION))
-    assert short.options == ("on", "under", "left of", NO_RELATION)
+    assert short.options == ("on", "under", "above", NO_RELATION)
 
 
 def test_a_synonym_is_asked_in_the_vocabularys_own_word_and_read_back() -> None:
@@ -131,6 +132,16 @@ def test_soundness_is_known_where_it_was_taught(tmp_path: Path) -> None:
     write_vocabulary(tmp_path, taught)
     assert read_vocabulary(tmp_path) == taught
     assert "soundness" not in untaught.as_json()
+
+
+def test_numbers_beyond_those_that_were_taught_are_unscored() -> None:
+    dogs = tuple(SceneObject(id=f"dog.{number}", name="dog") for number in range(1, 8))
+    seven = facts_of(SceneGraph(objects=dogs))
+    unknown = [JUDGE_VOCABULARY.unknown(fact) for fact in seven]
+    assert [len(found) for found in unknown] == [0] * 6 + [1]
+    said = JUDGE_VOCABULARY.reason(unknown[-1])
+    assert said == "the number '7' is outside its vocabulary (it counts to 6)"
+    assert not replace(JUDGE_VOCABULARY, most=None).unknown(seven[-1])
 
 
 def test_files_come_back_and_faults_are_named(tmp_path: Path) -> None:

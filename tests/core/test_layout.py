@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenewright.core.layout import COLUMNS, ROWS, PlacementError, place_objects, place_what_fits
+from scenewright.core.layout import (
+    COLUMNS,
+    ROWS,
+    PlacementError,
+    fits_grid,
+    place_objects,
+    place_what_fits,
+)
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 
 DIRECTIONS = ("left of", "right of", "above", "below", "near")
@@ -26,10 +33,10 @@ def scene_of(count: int, *relations: tuple[int, str, int]) -> SceneGraph:
 def holds(predicate: str, source: tuple[int, int], target: tuple[int, int]) -> bool:
     dx, dy = target[0] - source[0], target[1] - source[1]
     return {
-        "left of": dx > abs(dy),
-        "right of": -dx > abs(dy),
-        "above": dy > abs(dx),
-        "below": -dy > abs(dx),
+        "left of": dx > 0,
+        "right of": dx < 0,
+        "above": dy > 0,
+        "below": dy < 0,
         "near": abs(dx) + abs(dy) == 1,
     }[predicate]
 
@@ -66,6 +73,21 @@ def test_agrees_with_trying_every_layout(scene: SceneGraph, seed: int) -> None:
         assert len(set(cells.values())) == len(ids)
         assert all(holds(r.predicate, cells[r.source], cells[r.target]) for r in scene.relations)
         assert cells == place_objects(scene, seed)
+
+
+def test_a_direction_is_the_larger_axis_where_that_can_be() -> None:
+    clear = scene_of(3, (0, "left of", 1), (1, "above", 2))
+    cells = place_objects(clear)
+    (x0, y0), (x1, y1), (x2, y2) = (cells[item.id] for item in clear.objects)
+    assert x1 - x0 > abs(y1 - y0)
+    assert y2 - y1 > abs(x2 - x1)
+    assert fits_grid(clear)
+    # Left of and above the same thing: neither axis can be the larger one for both.
+    diagonal = scene_of(2, (0, "left of", 1), (0, "above", 1))
+    assert not fits_grid(diagonal)
+    (x0, y0), (x1, y1) = (place_objects(diagonal)[item.id] for item in diagonal.objects)
+    assert x0 < x1
+    assert y0 < y1
 
 
 def test_names_a_smallest_clash() -> None:

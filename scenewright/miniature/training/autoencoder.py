@@ -105,10 +105,15 @@ def picture_loss(made: torch.Tensor, wanted: torch.Tensor, objects: torch.Tensor
 
 
 def structure_loss(made: torch.Tensor, wanted: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Return 1 − SSIM (Wang et al., 2004) over windows of 5×5 pixels, by ``weights`` (batch, h, w).
+    """Return 1 − :func:`similarity` by ``weights`` (batch, h, w)."""
+    return ((1 - similarity(made, wanted)) * weights).sum() / weights.sum()
 
-    Contrast is compared with that of the window, so that the eyes of a face count as much as its
-    outline does.
+
+def similarity(made: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """Return SSIM (Wang et al., 2004) by pixel, (batch, h, w), over windows of 5×5 pixels.
+
+    Pictures are float (batch, 3, h, w) in −1…1; the mean over colours counts. Contrast is compared
+    with that of the window, so that the eyes of a face count as much as its outline does.
     """
 
     def mean(values: torch.Tensor) -> torch.Tensor:
@@ -120,8 +125,7 @@ def structure_loss(made: torch.Tensor, wanted: torch.Tensor, weights: torch.Tens
     spread_two = (mean(two * two) - mean_two**2).clamp(min=0)
     common = mean(one * two) - mean_one * mean_two
     bright = (2 * mean_one * mean_two + _DARK) / (mean_one**2 + mean_two**2 + _DARK)
-    alike = bright * (2 * common + _FLAT) / (spread_one + spread_two + _FLAT)
-    return ((1 - alike).mean(1) * weights).sum() / weights.sum()
+    return (bright * (2 * common + _FLAT) / (spread_one + spread_two + _FLAT)).mean(1)
 
 
 class Codes(nn.Module):

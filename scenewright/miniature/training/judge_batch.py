@@ -249,6 +249,12 @@ def asked_word(fact: Fact) -> str:
     return fact.value if fact.value is not None else fact.subject.partition(".")[0]
 
 
+def _weight(known: KnownFact) -> float:
+    """Return how much a question weighs: one in doubt less, one about several things more."""
+    several = known.fact.counts and int(known.fact.key or 0) > 1
+    return (1.0 if known.clear else 0.3) * (2.0 if several else 1.0)
+
+
 def make_batch(
     asker: Asker,
     rng: random.Random,
@@ -299,7 +305,7 @@ def make_batch(
             for option in known.right:
                 target[labels[known.fact.options.index(option)]] = 1 / len(known.right)
             targets.append(target)
-            weights.append(1.0 if known.clear else 0.3)
+            weights.append(_weight(known))
             ends = [start + tokens.ends[end] for end in referent_ends(known, wording.text)]
             reason = ends[-1]
             if known.fact.is_binary:

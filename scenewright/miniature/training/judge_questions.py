@@ -25,9 +25,8 @@ from scenewright.core.questions import (
 )
 from scenewright.core.referring import distinguishing_keys, instance_order, noun_phrase
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
-from scenewright.miniature.sampler import MOST_COUNTED
 from scenewright.miniature.truth import Truth
-from scenewright.miniature.world import COLORS, KINDS, PREDICATES
+from scenewright.miniature.world import COLORS, KINDS, MOST_COUNTED, PREDICATES
 
 _KINDS = sorted(KINDS)
 _COLORS = sorted(COLORS)
@@ -237,6 +236,10 @@ def ask_about(
     return [know(fact, asked, truth, protocol, gone) for fact in facts]
 
 
+_FEW = 2
+"""Things of a kind that are counted at a glance."""
+
+
 def _counting(rng: random.Random, truth: Truth, gone: Collection[str]) -> list[KnownFact]:
     """Return questions that count a kind, up to one too many; most often a frequent one."""
     counts = Counter(item.name for item in truth.scene.objects if item.id not in gone)
@@ -319,7 +322,12 @@ def balanced_questions(
             pool.pop(f"{fact.question} {fact.options}", None)
             chosen.append(know(fact, asked, truth, "grounded", gone))
     most = n + len(chosen)
-    shares = {"relation": n * 5 // 12, "attribute": n // 3}
+    # Counts take longest to learn: of many of a kind most questions are about numbers.
+    crowded = max(Counter(item.name for item in truth.scene.objects).values(), default=0) > _FEW
+    shares = {
+        "relation": n // 4 if crowded else n * 5 // 12,
+        "attribute": n // 6 if crowded else n // 3,
+    }
     for kind, share in (*shares.items(), ("object", n)):
         of_kind = [k for k in pool.values() if k.fact.kind == kind]
         rng.shuffle(of_kind)

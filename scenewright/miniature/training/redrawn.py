@@ -11,12 +11,18 @@ import numpy as np
 import torch
 from PIL import Image
 
+from scenewright.miniature.training.autoencoder import similarity
 from scenewright.miniature.training.flaws import Flawed, flawed, sample_training_painting
 from scenewright.miniature.training.loop import to_pixels
 from scenewright.miniature.training.redrawing import Redrawer
 
 _PART = 200
 """Pictures a file."""
+_FAITHFUL = 0.86
+"""Mean similarity to the painting from which on a redrawn thing is the one that was painted.
+
+In 500 pictures 95 % of the things of full size are above (.94 to .98 at the median), 96 % of the
+small cats, 75 % of the small dogs and 90 % of the small persons, which are lumps, below."""
 
 
 class RedrawnPaintings:
@@ -30,7 +36,11 @@ class RedrawnPaintings:
         :func:`~scenewright.miniature.training.flaws.sample_training_painting`.
         """
         self._seed, self._share, self._crowded = seed, share, crowded
-        self._nth = lru_cache(maxsize=None)(self._painted)
+        self._painted = lru_cache(maxsize=None)(self._paint)
+        self.nth = lru_cache(maxsize=None)(self._nth)
+        """Returns the n-th painting with the picture that the generator drew.
+
+        What it did not draw as painted is broken."""
         redraw: Redrawer | None = None
         parts = []
         for start in range(0, count, _PART):
@@ -46,17 +56,25 @@ class RedrawnPaintings:
         """Return the number of paintings."""
         return len(self._pictures)
 
-    def nth(self, index: int) -> Flawed:
-        """Return a painting with the picture that the generator drew."""
-        return replace(self._nth(index), image=Image.fromarray(self._pictures[index]))
+    def _nth(self, index: int) -> Flawed:
+        painted, image = self._painted(index), Image.fromarray(self._pictures[index])
+        like = similarity(to_pixels([image]), to_pixels([painted.image]))[0]
+        lost = set()
+        for item in painted.truth.scene.objects:
+            box = painted.truth.boxes[item.id]
+            top, left = max(box.top, 0), max(box.left, 0)
+            seen = like[top : box.top + box.height, left : box.left + box.width]
+            if item.id not in painted.lacking and seen.mean() < _FAITHFUL:
+                lost.add(item.id)
+        return replace(painted, image=image, broken=painted.broken | lost)
 
-    def _painted(self, index: int) -> Flawed:
+    def _paint(self, index: int) -> Flawed:
         rng = random.Random(f"redrawn {self._seed} {index}")
         return flawed(rng, sample_training_painting(rng, self._crowded), self._share)
 
     def _draw(self, redraw: Redrawer, start: int, path: Path) -> None:
         generator = torch.Generator().manual_seed(self._seed * 1_000_003 + start)
-        images = [self._nth(index).image for index in range(start, start + _PART)]
+        images = [self._painted(index).image for index in range(start, start + _PART)]
         drawn = torch.cat(
             [redraw(to_pixels(images[at : at + 8]), generator) for at in range(0, _PART, 8)]
         )

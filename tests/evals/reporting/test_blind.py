@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from scenewright.evals.datasets.base import Item
 from scenewright.evals.metrics.base import MetricError, Sample
 from scenewright.evals.reporting.blind import (
     SceneQuestions,
+    blind_of,
     blind_recall,
     constant_guesses,
     frequency_guesses,
@@ -50,6 +52,40 @@ def test_the_predicate_of_the_pair_in_other_scenes_is_guessed() -> None:
 def test_one_answer_to_all_is_right_where_it_is_right_most_often() -> None:
     rows = asked("man riding horse", "man riding horse", "man feeding horse")
     assert [guess.right for guess in constant_guesses(rows)] == [1.0, 1.0, 0.0]
+
+
+class Tables:
+    """Tables of an evaluation in memory."""
+
+    def __init__(self, asked: list[SceneQuestions], recalls: dict[str, list[float | None]]) -> None:
+        self.tables: dict[str, list[dict[str, Any]]] = {"items": [], "scores": []}
+        for at, one in enumerate(asked):
+            facts = "[" + ",".join(fact.model_dump_json() for fact in one.facts) + "]"
+            scene = one.scene.model_dump_json()
+            self.tables["items"].append({"item": str(at), "scene": scene, "facts": facts})
+            for arm, values in recalls.items():
+                row = {"item": str(at), "arm": arm, "panel": "report", "metric": "sgscore"}
+                self.tables["scores"] += [
+                    {**row, "part": "relations", "value": values[at]},
+                    {**row, "part": "objects", "value": 1.0},
+                ]
+
+    def rows(self, table: str, columns: list[str]) -> Iterator[dict[str, Any]]:
+        """Yield the columns of a table."""
+        for row in self.tables[table]:
+            yield {column: row[column] for column in columns}
+
+
+def test_recall_is_told_above_what_is_right_without_the_picture() -> None:
+    rows = asked("man riding horse", "man riding horse", "man riding horse", "man feeding horse")
+    tables: Any = Tables(rows, {"good": [1.0] * 4, "bad": [1.0, None, 0.0, 0.0]})
+    found = blind_of(tables)
+    assert found is not None
+    assert found.recall.value == pytest.approx(0.75)
+    # Of the second scene of the bad arm nothing is known: its blind share counts for no one.
+    values = {arm: figure.value for (arm, panel), figure in found.above.items()}
+    assert values == {"good": pytest.approx(0.25), "bad": pytest.approx(1 / 3 - 2 / 3)}
+    assert "above the baseline: good (report) +0.250" in found.sentence
 
 
 def test_nothing_to_hold_out_or_to_ask_has_no_baseline() -> None:

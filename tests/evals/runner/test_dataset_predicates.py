@@ -94,8 +94,9 @@ def test_the_sets_counts_are_added_to_the_general_ones(tmp_path: Path) -> None:
     assert own is not None
     (general,) = [f for f in facts_to_ask(next(iter(items)), asked) if f.kind == "relation"]
     (fact,) = [f for f in facts_to_ask(next(iter(items)), asked, own=own) if f.kind == "relation"]
-    assert set(general.options) != OWN
-    assert set(fact.options) == OWN
+    assert "hanging from" not in general.options
+    # Who stands on a hob may lean against it: no wrong option, however often the set says it.
+    assert set(fact.options) == {"hanging from", "next to", "standing on", NO_RELATION}
     known = own.over("general")
     assert not isinstance(known, str)
     man_horse = load_predicates().pair_counts("man", "horse")
@@ -105,15 +106,15 @@ def test_the_sets_counts_are_added_to_the_general_ones(tmp_path: Path) -> None:
 
 def test_what_holds_in_the_items_scene_is_no_wrong_option(tmp_path: Path) -> None:
     """Even where the set says it most often of the two classes."""
-    texts = ("pan standing on hob; pan hanging from hob", *KITCHEN)
+    texts = ("pan standing on hob; hob below pan", *KITCHEN, *["hob next to pan"] * 9)
     asked = of(kitchen(tmp_path, texts), backends=["sdxl"])
     items = open_dataset(asked.dataset)
     own = dataset_predicates("", asked.dataset, items)
     relations = [f for f in facts_to_ask(next(iter(items)), asked, own=own) if f.kind == "relation"]
-    assert [fact.expected for fact in relations] == ["standing on", "hanging from"]
-    assert "hanging from" not in relations[0].options
-    assert "standing on" not in relations[1].options
-    assert all("leaning against" in fact.options for fact in relations)
+    assert [fact.expected for fact in relations] == ["standing on", "below"]
+    assert "above" not in relations[0].options
+    assert "under" not in relations[1].options
+    assert "hanging from" in relations[0].options
 
 
 async def test_going_on_asks_the_stored_questions_though_the_set_has_changed(
@@ -243,9 +244,11 @@ async def test_xtc_asks_judges_with_the_sets_own_options(tmp_path: Path, said: s
     without = await build_xtc_models(asked, load_settings(), XtcModelOverrides(), tmp_path, scenes)
     (model,), (plain,) = xtc_models.models, without.models
     assert (model.understander.fingerprint != plain.understander.fingerprint) == (not said)  # type: ignore[attr-defined]
-    words = model.understander._choices(relation_question())  # type: ignore[attr-defined]
-    offered = {option for fact in words.values() for option in fact.options}
-    assert (offered - {"next to", "to the side of"} <= OWN) == (not said)
+    words, general = (
+        one.understander._choices(relation_question())  # type: ignore[attr-defined]
+        for one in (model, plain)
+    )
+    assert (words != general) == (not said)
 
 
 def relation_question() -> Any:
