@@ -15,6 +15,7 @@ from scenewright.agents.judges.decisions.judge import DecisionJudge, decision_ju
 from scenewright.agents.judges.decisions.questions import sheet_of
 from scenewright.core.formats import load_scene
 from scenewright.core.ports.judge import Judge
+from scenewright.core.predicate_statistics import load_predicates
 from scenewright.core.questions import facts_of, realism_facts_of
 from scenewright.miniature.painter import paint
 from scenewright.mock_providers import ThreadedMockProviders
@@ -87,8 +88,8 @@ async def test_the_miniature_judges_decide_as_they_judge(
 ) -> None:
     image = paint(SCENE, 3).image
     judge = made(wire, lab, key, "judge-a", image_format="png")
-    # The miniature has no words for realism.
-    facts = facts_of(SCENE)
+    # The miniature has no words for realism, nor for all predicates of other sets.
+    facts = facts_of(SCENE, predicates=load_predicates("miniature"))
     answers = await judge.answer(image, facts)
     await judge.aclose()
     own = await build_judge("local:miniature/judge-a").answer(image, facts)

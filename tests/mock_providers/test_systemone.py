@@ -10,6 +10,7 @@ import pytest
 from scenewright.agents.judges.decisions.judge import DecisionJudge, decision_judge
 from scenewright.agents.judges.decisions.questions import MISSING
 from scenewright.core.ports.judge import Judge
+from scenewright.core.predicate_statistics import load_predicates
 from scenewright.core.questions import facts_of
 from scenewright.miniature.painter import paint
 from scenewright.mock_providers import Fault, ThreadedMockProviders
@@ -64,7 +65,7 @@ async def test_the_miniature_judges_decide_as_they_judge(
 ) -> None:
     image = paint(SCENE, 3).image
     judge = made(host, lab, key, "judge-a", Caller("lab", timeout=120.0, priced=False))
-    facts = facts_of(SCENE)
+    facts = facts_of(SCENE, predicates=load_predicates("miniature"))
     answers = await judge.answer(image, facts)
     await judge.aclose()
     report = lab.report()["accounts"][key]

@@ -18,6 +18,7 @@ from scenewright.miniature.training.redrawing import Redrawer
 
 _PART = 200
 """Pictures a file."""
+_BATCH = 8
 _FAITHFUL = 0.86
 """Mean similarity to the painting from which on a redrawn thing is the one that was painted.
 
@@ -44,13 +45,14 @@ class RedrawnPaintings:
         redraw: Redrawer | None = None
         parts = []
         for start in range(0, count, _PART):
-            path = work / f"redrawn-{seed}" / f"{start}.npy"
+            n = min(_PART, count - start)
+            path = work / f"redrawn-{seed}" / f"{start}-{n}.npy"
             if not path.is_file():
                 redraw = redraw or Redrawer()
-                self._draw(redraw, start, path)
-                print(f"redrawn {start + _PART}/{count}", flush=True)
+                self._draw(redraw, range(start, start + n), path)
+                print(f"redrawn {start + n}/{count}", flush=True)
             parts.append(np.load(path))
-        self._pictures = np.concatenate(parts)[:count]
+        self._pictures = np.concatenate(parts)
 
     def __len__(self) -> int:
         """Return the number of paintings."""
@@ -72,11 +74,14 @@ class RedrawnPaintings:
         rng = random.Random(f"redrawn {self._seed} {index}")
         return flawed(rng, sample_training_painting(rng, self._crowded), self._share)
 
-    def _draw(self, redraw: Redrawer, start: int, path: Path) -> None:
-        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + start)
-        images = [self._painted(index).image for index in range(start, start + _PART)]
+    def _draw(self, redraw: Redrawer, places: range, path: Path) -> None:
+        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + places.start)
+        images = [self._painted(index).image for index in places]
         drawn = torch.cat(
-            [redraw(to_pixels(images[at : at + 8]), generator) for at in range(0, _PART, 8)]
+            [
+                redraw(to_pixels(images[at : at + _BATCH]), generator)
+                for at in range(0, len(images), _BATCH)
+            ]
         )
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")

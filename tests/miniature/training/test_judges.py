@@ -152,7 +152,7 @@ def test_the_painted_scene_itself_holds_and_turned_relations_do_not() -> None:
         painting = sample_painting(random.Random(seed))
         scene = painting.scene
         for protocol in ("grounded", "scene-bench"):
-            for fact in facts_of(scene, protocol):
+            for fact in taught_facts(scene, protocol, 0):
                 assert know(fact, scene, painting.truth, protocol).holds, fact.question
         turned = SceneGraph(
             objects=scene.objects,
@@ -162,7 +162,7 @@ def test_the_painted_scene_itself_holds_and_turned_relations_do_not() -> None:
                 if r.predicate in ("left of", "right of", "above", "below")
             ),
         )
-        for fact in facts_of(turned):
+        for fact in taught_facts(turned, "grounded", 0):
             if fact.kind == "relation":
                 known = know(fact, turned, painting.truth, "grounded")
                 assert (
@@ -236,6 +236,19 @@ def test_redrawn_paintings_are_drawn_once(tmp_path: Path, monkeypatch: pytest.Mo
     for at in range(len(again)):
         assert again.nth(at).image.tobytes() == first.nth(at).image.tobytes()
         assert again.nth(at).truth == first.nth(at).truth
+
+
+def test_what_the_generator_did_not_draw_is_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Blind:
+        def __call__(self, pixels: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+            return torch.cat([pixels[:1], torch.zeros_like(pixels[1:])])
+
+    monkeypatch.setattr("scenewright.miniature.training.redrawn.Redrawer", Blind)
+    first, second = map(RedrawnPaintings(tmp_path, 2, 7, 0.0, 0.0).nth, (0, 1))
+    assert not first.lacking
+    assert second.broken == {item.id for item in second.truth.scene.objects}
 
 
 def test_questions_are_about_both_sides_and_all_kinds() -> None:
