@@ -83,9 +83,11 @@ DIRECTIONS = frozenset({"left of", "right of", "above", "below", "in front of", 
 
 def scenes_of(data: Path, drawn: int, painted: int) -> dict[str, list[SceneGraph]]:
     """Set → its scenes with relations."""
-    found = {
+    found: dict[str, list[SceneGraph | None]] = {
         "dsg": [item.scene for item in load_dsg(data / "dsg")],
-        "sg2im": [s for path in sorted((data / "sg2im").glob("*.json")) for s in load_scenes(path)],
+        "sg2im": [
+            *(s for path in sorted((data / "sg2im").glob("*.json")) for s in load_scenes(path))
+        ],
         "geneval": [item.scene for item in load_geneval(data / "geneval")],
         "drawn": [item.scene for item in load_drawn(n=drawn, seed=SEED)],
         "painted": [item.scene for item in load_painted(n=painted)],

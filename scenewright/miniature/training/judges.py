@@ -212,7 +212,7 @@ RECIPES: dict[str, JudgeRecipe] = {
     "judge-a": JudgeRecipe("judge-a", seed=1, steps=3200, vision_steps=900, crowded=0.5),
     "judge-b": JudgeRecipe("judge-b", seed=2, steps=2400, vision_steps=700, crowded=0.5),
     "judge-c": JudgeRecipe(
-        "judge-c", seed=4, steps=4100, vision_steps=500, shape=_SMALL, crowded=0.5
+        "judge-c", seed=4, steps=4100, vision_steps=500, shape=_SMALL, crowded=0.5, pictures=1
     ),
     "judge-d": JudgeRecipe(
         "judge-d",
@@ -221,6 +221,7 @@ RECIPES: dict[str, JudgeRecipe] = {
         vision_steps=700,
         shape=JudgeShape(stages=(64, 96, 160), vision_width=128, text_width=96),
         crowded=0.5,
+        pictures=1,
     ),
     "judge-weak": JudgeRecipe("judge-weak", seed=6, steps=1850, vision_steps=500, shape=_SMALL),
     "judge-eager": JudgeRecipe(

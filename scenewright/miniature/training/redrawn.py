@@ -9,12 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 
 from scenewright.miniature.training.autoencoder import similarity
 from scenewright.miniature.training.flaws import Flawed, flawed, sample_training_painting
 from scenewright.miniature.training.loop import to_pixels
 from scenewright.miniature.training.redrawing import Redrawer
+from scenewright.miniature.truth import Truth
+from scenewright.miniature.world import SIZE
 
 _PART = 200
 """Pictures a file."""
@@ -60,14 +63,12 @@ class RedrawnPaintings:
 
     def _nth(self, index: int) -> Flawed:
         painted, image = self._painted(index), Image.fromarray(self._pictures[index])
-        like = similarity(to_pixels([image]), to_pixels([painted.image]))[0]
+        like = similarity(to_pixels([image]), to_pixels([painted.image]))[0].numpy()
         lost = set()
-        for item in painted.truth.scene.objects:
-            box = painted.truth.boxes[item.id]
-            top, left = max(box.top, 0), max(box.left, 0)
-            seen = like[top : box.top + box.height, left : box.left + box.width]
-            if item.id not in painted.lacking and seen.mean() < _FAITHFUL:
-                lost.add(item.id)
+        for item_id, seen in _owned(painted.truth).items():
+            known = item_id not in painted.lacking and seen.any()
+            if known and like[seen].mean() < _FAITHFUL:
+                lost.add(item_id)
         return replace(painted, image=image, broken=painted.broken | lost)
 
     def _paint(self, index: int) -> Flawed:
@@ -88,3 +89,17 @@ class RedrawnPaintings:
         with part.open("wb") as file:
             np.save(file, ((drawn.permute(0, 2, 3, 1) + 1) * 127.5).round().to(torch.uint8).numpy())
         part.replace(path)
+
+
+def _owned(truth: Truth) -> dict[str, NDArray[np.bool_]]:
+    """Return object id → pixels (by row and column) of its box but for those of smaller things."""
+    boxes = sorted(truth.boxes.items(), key=lambda one: one[1].width * one[1].height)
+    taken = np.zeros((SIZE, SIZE), bool)
+    found = {}
+    for item_id, box in boxes:
+        inside = np.zeros_like(taken)
+        top, left = max(box.top, 0), max(box.left, 0)
+        inside[top : box.top + box.height, left : box.left + box.width] = True
+        found[item_id] = inside & ~taken
+        taken |= inside
+    return found

@@ -30,7 +30,12 @@ from scenewright.miniature.training.judge_batch import (
     weather,
 )
 from scenewright.miniature.training.judge_net import JudgeNet, question_mask
-from scenewright.miniature.training.judge_questions import ask_about, balanced_questions, know
+from scenewright.miniature.training.judge_questions import (
+    ask_about,
+    balanced_questions,
+    know,
+    taught_facts,
+)
 from scenewright.miniature.training.judges import (
     RECIPES,
     JudgeRecipe,
