@@ -625,7 +625,7 @@ def soundness_facts_of(scene: SceneGraph) -> tuple[Fact, ...]:
             id=id_,
             kind="soundness",
             subject="",
-            classes=() if id_ == WELL_FORMED else tuple(things),
+            classes=tuple(things),
             statement=statement,
             question=question,
             expected="yes" if id_ == WELL_FORMED else "no",

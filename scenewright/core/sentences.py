@@ -125,12 +125,23 @@ def fact_sentences(scene: SceneGraph, protocol: Protocol = "grounded") -> dict[s
                     several = noun_phrase(item, (key,), many=True)
                     said = f"There are at least {_number(number)} {several}."
                 found[attribute_fact_id(item.id, key)] = said
+    told: Counter[str] = Counter()
     for relation in scene.relations:
         ends = (scene.object(relation.source), scene.object(relation.target))
         first, second = (_meant(scene, item, grounded) for item in ends)
-        many = is_plural(ends[0].name) and not first.startswith("one of ")
-        verb = verb_phrase(relation.predicate, many)
-        found[relation_fact_id(relation)] = f"{first[0].upper()}{first[1:]} {verb} {second}."
+        several = first.startswith("one of ")
+        verb = verb_phrase(relation.predicate, is_plural(ends[0].name) and not several)
+        said = f"{first} {verb} {second}"
+        told[said] += 1
+        if grounded and told[said] > 1:
+            # Alike relations are counted, as their questions are.
+            least = f"at least {_number(told[said])} of "
+            if several:
+                verb = verb_phrase(relation.predicate, True)
+                said = f"{least}{first.removeprefix('one of ')} {verb} {second}"
+            else:
+                said = f"{first} {verb} {least}{second.removeprefix('one of ')}"
+        found[relation_fact_id(relation)] = f"{said[0].upper()}{said[1:]}."
     return found
 
 

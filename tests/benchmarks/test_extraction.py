@@ -11,6 +11,7 @@ from scenewright.core.ports.vision import Detection, Extraction
 from scenewright.core.scene import Relation, SceneGraph
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.truth import Painting
+from scenewright.miniature.world import HIDING
 from scenewright.tools.vision.detection.boxes import iou
 
 
@@ -23,12 +24,14 @@ def perfect(painting: Painting) -> Extraction:
     """What a reader without fault says, in another order and by other ids."""
     objects = painting.scene.objects[::-1]
     ids = {item.id: f"thing.{at}" for at, item in enumerate(objects)}
+    relations = painting.scene.relations
+    stated = [(r.source, r.predicate, r.target) for r in relations if r.predicate != "near"]
+    drawn = [contact for contact in sorted(painting.truth.contacts) if contact[1] != HIDING]
     scene = SceneGraph(
         objects=tuple(item.model_copy(update={"id": ids[item.id]}) for item in objects),
         relations=tuple(
-            Relation(source=ids[r.source], predicate=r.predicate, target=ids[r.target])
-            for r in painting.scene.relations
-            if r.predicate != "near"
+            Relation(source=ids[source], predicate=predicate, target=ids[target])
+            for source, predicate, target in dict.fromkeys((*stated, *drawn))
         ),
     )
     boxes = {ids[item.id]: Detection(item.name, true_box(painting, item.id)) for item in objects}
@@ -65,14 +68,15 @@ def test_a_turned_relation_is_wrong_and_its_converse_is_found() -> None:
     for painting in paintings():
         full = perfect(painting)
         loose = [r for r in full.scene.relations if r.predicate in turned]
+        twins = len({(o.name, o.attributes["color"]) for o in full.scene.objects})
         for relation in loose:
             ends = {"source": relation.target, "target": relation.source}
             converse = Relation(predicate=turned[relation.predicate], **ends)
             scene = SceneGraph(objects=full.scene.objects, relations=(converse,))
             found = counted(Extraction(scene, full.things), painting)["relations"]
             assert found.right == 1
-            assert found.found >= 1
-        twins = len({(o.name, o.attributes["color"]) for o in full.scene.objects})
+            # Of things alike another pair may be meant.
+            assert found.found >= 1 or twins < len(full.scene.objects)
         if loose and twins == len(full.scene.objects):
             wrong = loose[0].model_copy(update={"predicate": turned[loose[0].predicate]})
             scene = SceneGraph(objects=full.scene.objects, relations=(wrong,))

@@ -7,6 +7,7 @@ and extractor know the truth of what is painted, so that only the scores themsel
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,7 +73,10 @@ def painted(source: str, word: str, target: str) -> Painting:
     """A painting in which ``source`` is where ``word`` says."""
     drawn = first_known(word, DIRECTIONS)
     assert drawn is not None
-    return paint(related(source, drawn, target), seed=3)
+    paintings = (paint(related(source, drawn, target), seed) for seed in itertools.count())
+    ends = (f"{source}.1", f"{target}.1")
+    # What stands diagonally is in two directions of the other.
+    return next(p for p in paintings if p.truth.relations_between(*ends) & {*DIRECTIONS} == {drawn})
 
 
 @dataclass

@@ -27,7 +27,7 @@ def settings(
 async def test_two_stages_read_a_painting_through_a_provider(
     lab: ThreadedMockProviders, provider: str, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    painting = paint(load_scene("red ball on green table; yellow dog left of green table"), 4)
+    painting = paint(load_scene("red ball on green table; yellow dog left of green table"), 2)
     reader = extractor_of("two-stage:lab:judge-a", settings(lab, provider, key, monkeypatch))
     found = await reader.extract(painting.image)
     await reader.aclose()
