@@ -129,14 +129,14 @@ def fact_sentences(scene: SceneGraph, protocol: Protocol = "grounded") -> dict[s
     for relation in scene.relations:
         ends = (scene.object(relation.source), scene.object(relation.target))
         first, second = (_meant(scene, item, grounded) for item in ends)
-        several = first.startswith("one of ")
-        verb = verb_phrase(relation.predicate, is_plural(ends[0].name) and not several)
+        of_many = first.startswith("one of ")
+        verb = verb_phrase(relation.predicate, is_plural(ends[0].name) and not of_many)
         said = f"{first} {verb} {second}"
         told[said] += 1
         if grounded and told[said] > 1:
             # Alike relations are counted, as their questions are.
             least = f"at least {_number(told[said])} of "
-            if several:
+            if of_many:
                 verb = verb_phrase(relation.predicate, True)
                 said = f"{least}{first.removeprefix('one of ')} {verb} {second}"
             else:

@@ -148,6 +148,8 @@ def test_alike_objects_give_each_question_once(tmp_path: Path, protocol: Protoco
     ids = {fact.id for fact in task.facts}
     relations = [fact for fact in task.facts if fact.kind == "relation"]
     assert len(relations) == (1 if protocol == "scene-bench" else 2)
+    more = "At least two of the red dogs are left of the ball."
+    assert (more in statements) == (protocol != "scene-bench")
     assert all(fact.parents and ids.issuperset(fact.parents) for fact in relations)
     dogs = [fact for fact in task.facts if fact.kind == "object" and fact.classes == ("dog",)]
     denied = {fact.id: "no" for fact in dogs}
