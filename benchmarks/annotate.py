@@ -16,8 +16,8 @@ direction against the middles, a contact of things that are apart.
   ``near`` among them) that the graph has in these words or from the other end. Models that name
   another true relation of the pair miss it.
 - ``contact_precision``: precision of on, under, holding, wearing, riding, inside alone.
-- ``clear_precision``: precision without pairs that stand so diagonally that their direction is a
-  matter of taste.
+- ``clear_precision``: precision without pairs shifted so little that their direction is a matter of
+  taste.
 
 ``.a``, ``.b``, ``.c`` are single models; ``majority`` (also without a name) keeps what more than
 half of them say, ``union`` all, ``unanimous`` what all say; ``verified`` puts the union to a judge

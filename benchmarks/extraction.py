@@ -17,8 +17,8 @@ Figures, ``precision.KIND.READER`` and ``recall.KIND.READER``, are of all facts 
   larger difference of the middles, none between things in contact). Recall is over the relations
   that the painting's scene names, its contacts first and up to twice as many as things; without
   *near*, which no reader is asked for; a direction is found from either end.
-- ``clear_relations``: precision without directions of pairs that stand so diagonally that their
-  direction is a matter of taste.
+- ``clear_relations``: precision without directions of pairs shifted so little that their direction
+  is a matter of taste.
 - ``contacts``: on, under, holding, wearing, riding, inside alone; recall over all that are drawn.
 - ``placed_objects``: an object is right if it covers a painted one of its class with an
   intersection over union of 0.5 or more; of readers that know places.

@@ -5,8 +5,8 @@ read by :class:`~scenewright.tools.vision.extraction.judged_parser.JudgedPicture
 judges that steer a run.
 
 - ``precision.KIND``, ``recall.KIND``, ``f1.KIND``: micro-averaged, of ``things`` (the kind),
-  ``attributes`` (kind and colour) and ``relations`` (one a pair of things; left out are pairs so
-  diagonal that their direction is a matter of taste, and ``near``).
+  ``attributes`` (kind and colour) and ``relations`` (one a pair of things; left out are pairs
+  shifted so little that their direction is a matter of taste, and ``near``).
 - ``JUDGE.f1.KIND``: the same by one judge alone.
 - ``gain.f1.KIND``: of both judges over the better of them alone, on the same resamples.
 - ``seconds``: for a picture, by both judges.

@@ -66,7 +66,7 @@ class KnownFact:
     referents: tuple[Referent, ...]
     """The phrases that point at things, in the order of the question."""
     clear: bool
-    """Whether the answer is beyond doubt: one option, and no diagonal pair."""
+    """Whether the answer is beyond doubt: one option, and no matter of taste."""
 
     @property
     def holds(self) -> bool:

@@ -53,7 +53,7 @@ Scored = tuple[KnownFact, Answer]
 def answerable(known: Sequence[KnownFact]) -> list[KnownFact]:
     """Return the facts that a run would ask and whose answer is beyond doubt.
 
-    Parents hold, no diagonal pair, one right option.
+    Parents hold, no pair whose relation is a matter of taste, one right option.
     """
     holding = {k.fact.id for k in known if k.holds}
     return [k for k in known if k.clear and holding.issuperset(k.fact.parents)]
@@ -136,8 +136,8 @@ def evaluate_judge(folder: Path, n: int = 300, seed: int = 0) -> dict[str, Any]:
     """Measure the judge in ``folder`` on ``n`` held-out paintings, as painted and in bad weather.
 
     Likewise on as many paintings of each of ``GROUNDS``. Returns, for each title, the figures of
-    every kind of fact and of relations by predicate. Facts of diagonal pairs and facts that a run
-    would not ask are left out.
+    every kind of fact and of relations by predicate. Facts of pairs whose relation is a matter of
+    taste and facts that a run would not ask are left out.
     """
 
     async def measure() -> dict[str, Any]:
