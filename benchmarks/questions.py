@@ -66,9 +66,10 @@ from scenewright.evals.datasets.psg_prompts.rows import load as load_drawn
 from scenewright.evals.reporting.blind import (
     Guess,
     SceneQuestions,
+    choices_of,
     constant_guesses,
     frequency_guesses,
-    held_out,
+    other_folds,
 )
 from scenewright.evals.statistics.figures import Bootstrap
 
@@ -128,8 +129,8 @@ def choices(asked: Sequence[SceneQuestions], guessable: bool | None = None) -> l
             one.scene,
             tuple(
                 fact
-                for fact in one.facts
-                if not fact.is_binary and (guessable is None or fact.guessable == guessable)
+                for fact in choices_of(one.facts)
+                if guessable is None or fact.guessable == guessable
             ),
         )
         for one in asked
@@ -181,7 +182,7 @@ def share(guesses: Sequence[Guess], scenes: int) -> Any:
 def rarest(asked: Sequence[SceneQuestions]) -> list[float]:
     """Return for each question how likely the least frequent option is the right one."""
     right: list[float] = []
-    for one, known in zip(asked, held_out(asked), strict=True):
+    for one, known in zip(asked, other_folds(asked), strict=True):
         for fact in one.facts:
             options = [fact.expected, *wrong_options(fact)]
             scores = {o: known.likelihood(fact.classes[0], o, fact.classes[1]) for o in options}

@@ -60,10 +60,7 @@ from scenewright.core.referring import (
     relation_statement,
 )
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
-from scenewright.core.vocabulary import (
-    canonical,
-    turned,
-)
+from scenewright.core.vocabulary import canonical, turned
 from scenewright.core.wishes import wish_question
 
 Protocol = Literal["scene-bench", "grounded"]
@@ -296,7 +293,6 @@ def _numbered(scene: ReferringPhrases, facts: Sequence[Fact]) -> Iterator[Fact]:
         if fact.target not in targets[fact.subject]:
             targets[fact.subject].append(str(fact.target))
     sources = sorted(targets, key=lambda source: -len(targets[source]))
-    single = len(sources) == 1
     source, target = (scene.items[end] for end in (facts[0].subject, str(facts[0].target)))
     first, second = scene.phrase(source, target), scene.phrase(target, source)
     single, counted = len(sources) == 1, len(facts) > 1

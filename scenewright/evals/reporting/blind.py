@@ -94,10 +94,10 @@ class BlindRecall:
             f"{100 * self.chance:.0f} %, one answer to all gets {100 * self.constant:.1f} %. "
             f"Where the two classes do not give it away ({100 * self.open_share:.0f} % of them): "
             f"{'–' if self.open_recall is None else f'{100 * self.open_recall:.1f} %'}."
-            f"{self._told_above()}"
+            f"{self._above_sentence()}"
         )
 
-    def _told_above(self) -> str:
+    def _above_sentence(self) -> str:
         told = [
             f"{arm}{f' ({panel})' if panel else ''} {figure.value:+.3f}"
             + ("" if figure.low is None else f" [{figure.low:+.3f}, {figure.high:+.3f}]")
@@ -126,7 +126,7 @@ class BlindRecall:
         }
 
 
-def held_out(asked: Sequence[SceneQuestions], folds: int = FOLDS) -> list[PredicateStatistics]:
+def other_folds(asked: Sequence[SceneQuestions], folds: int = FOLDS) -> list[PredicateStatistics]:
     """Return for each scene the counts of the scenes in other folds.
 
     Scene i is in fold i mod ``folds``.
@@ -146,7 +146,7 @@ def frequency_guesses(asked: Sequence[SceneQuestions], folds: int = FOLDS) -> li
     """
     return [
         _guess(at, fact, {o: known.likelihood(*_ends(fact, o)) for o in _predicates(fact)}, known)
-        for at, (one, known) in enumerate(zip(asked, held_out(asked, folds), strict=True))
+        for at, (one, known) in enumerate(zip(asked, other_folds(asked, folds), strict=True))
         for fact in choices_of(one.facts)
     ]
 
@@ -192,10 +192,13 @@ def blind_recall(asked: Sequence[SceneQuestions], seed: int = 0) -> BlindRecall 
 
     None if no relation is asked for, or if there are too few scenes to hold some out.
     """
-    if len(asked) < 2:
-        return None
-    guesses = frequency_guesses(asked)
-    if not guesses:
+    return _recall_of(asked, frequency_guesses(asked), seed)
+
+
+def _recall_of(
+    asked: Sequence[SceneQuestions], guesses: Sequence[Guess], seed: int = 0
+) -> BlindRecall | None:
+    if len(asked) < 2 or not guesses:
         return None
     places = np.array([guess.scene for guess in guesses])
     right = np.array([guess.right for guess in guesses])
@@ -215,29 +218,34 @@ def blind_of(results: Results) -> BlindRecall | None:
 
     None where no scene relates two things. Raises ``EvalError`` for tables that cannot be read.
     """
-    asked: dict[str, SceneQuestions] = {}
+    items: list[str] = []
+    asked: list[SceneQuestions] = []
     for row in results.rows("items", ["item", "scene", "facts"]):
         if row["scene"] and row["facts"]:
             facts = _FACTS.validate_json(row["facts"])
             scene = SceneGraph.model_validate_json(row["scene"])
-            asked[row["item"]] = SceneQuestions(scene, tuple(facts))
-    found = blind_recall(list(asked.values()))
-    return None if found is None else replace(found, above=_above(results, asked))
+            items.append(row["item"])
+            asked.append(SceneQuestions(scene, tuple(facts)))
+    guesses = frequency_guesses(asked)
+    found = _recall_of(asked, guesses)
+    return None if found is None else replace(found, above=_above(results, items, guesses))
 
 
-def _above(results: Results, asked: Mapping[str, SceneQuestions]) -> dict[tuple[str, str], Figure]:
+def _above(
+    results: Results, items: Sequence[str], guesses: Sequence[Guess]
+) -> dict[tuple[str, str], Figure]:
     """Return by arm and panel how far the RelationRecall of scenes is above the blind one."""
     blind: dict[int, list[float]] = defaultdict(list)
-    for guess in frequency_guesses(list(asked.values())):
+    for guess in guesses:
         blind[guess.scene].append(guess.right)
-    places = {item: at for at, item in enumerate(asked)}
+    places = {item: at for at, item in enumerate(items)}
     rows: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
     for row in results.rows("scores", ["item", "arm", "panel", "metric", "part", "value"]):
         at = places.get(row["item"], -1)
         if (row["metric"], row["part"]) == _RECALL and row["value"] is not None and blind.get(at):
             less = sum(blind[at]) / len(blind[at])
             rows[row["arm"], row["panel"]].append((at, row["value"] - less))
-    bootstrap = Bootstrap(len(asked))
+    bootstrap = Bootstrap(len(items))
     return {
         way: bootstrap.share([at for at, _ in found], [above for _, above in found])
         for way, found in rows.items()

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from PIL import Image, ImageDraw, ImageFilter
 
 from scenewright.miniature.painter import Layer, compose, layers_of, scale_of
+from scenewright.miniature.pens import INK
 from scenewright.miniature.sampler import GROUNDS, sample_alike, sample_ground, sample_painting
 from scenewright.miniature.truth import Painting, Truth
 from scenewright.miniature.world import COLORS
@@ -25,10 +26,6 @@ _HEADS: Mapping[str, tuple[float, float, float, float]] = {
     "dog": (0.55, 0.0, 1.0, 0.55),
 }
 """Kind → its head as shares of its box: left, top, right, bottom."""
-_LINE = (38, 34, 44, 255)
-"""Colour of outlines."""
-_LITTLE = 0.62
-"""Scale below which a thing is drawn small: inside, under, in a hand."""
 _LIFTED = ("on", "riding", "wearing", "holding")
 """Contacts that end when one of the two is moved away."""
 _GAP = (3, 10)
@@ -167,7 +164,6 @@ def _parted(rng: random.Random, truth: Truth) -> Truth:
 
 def _spoiled(rng: random.Random, layer: Layer, kind: str, scale: float, color: str) -> Layer:
     """Return a layer on which the thing is no longer whole."""
-    lump = [lambda: _soft(replace(layer, image=_lump(rng, layer.image, color)), _sharp(rng))]
     ways: list[Callable[[], Layer]] = [
         # Without lines, smeared until it shows a patch of colour.
         lambda: _soft(layer, rng.uniform(6.0, 10.0) * max(scale, 0.7)),
@@ -175,15 +171,16 @@ def _spoiled(rng: random.Random, layer: Layer, kind: str, scale: float, color: s
         lambda: _soft(replace(layer, image=_blob(rng, layer.image, color)), _sharp(rng)),
         lambda: _soft(replace(layer, image=_shuffled(rng, layer.image)), _sharp(rng)),
         lambda: _soft(_doubled(rng, layer), rng.uniform(0.0, 0.6)),
-        *lump,
+        lambda: _soft(replace(layer, image=_lump(rng, layer.image, color)), _sharp(rng)),
     ]
+    lump = ways[-1]
     if kind in _HEADS:
         ways += [lambda: replace(layer, image=_headless(rng, layer.image, kind))] * 5
     if kind in ("cat", "dog"):
         ways += [lambda: replace(layer, image=_faceless(rng, layer.image, kind, color))] * 3
-    if scale < _LITTLE:
+    if scale < 1:
         # What is drawn small melts.
-        ways += lump * len(ways)
+        ways += [lump] * len(ways)
     return rng.choice(ways)()
 
 
@@ -241,7 +238,7 @@ def _faceless(rng: random.Random, image: Image.Image, kind: str, color: str) -> 
     ImageDraw.Draw(found).ellipse(
         (middle - wide / 2, low - high, min(middle + wide / 2, width - 1), min(low, height - 1)),
         (*COLORS[color], 255),
-        _LINE if rng.random() < 0.7 else None,
+        INK if rng.random() < 0.7 else None,
     )
     return found
 
@@ -277,14 +274,14 @@ def _blob(rng: random.Random, image: Image.Image, color: str) -> Image.Image:
     draw = ImageDraw.Draw(found)
     inset_x, inset_y = rng.uniform(0.05, 0.25) * width, rng.uniform(0.05, 0.25) * height
     box = (inset_x, inset_y, width - 1 - inset_x, height - 1 - inset_y)
-    line = _LINE if rng.random() < 0.7 else None
+    line = INK if rng.random() < 0.7 else None
     if rng.random() < 0.5:
         draw.ellipse(box, (*COLORS[color], 255), line)
     else:
         draw.rounded_rectangle(box, rng.uniform(2, 6), (*COLORS[color], 255), line)
     for _ in range(rng.randint(0, 3)):
         x, y = rng.uniform(0, width), rng.uniform(0, height)
-        draw.ellipse((x - 2, y - 2, x + 2, y + 2), rng.choice((_LINE, (0, 0, 0, 0))))
+        draw.ellipse((x - 2, y - 2, x + 2, y + 2), rng.choice((INK, (0, 0, 0, 0))))
     return found
 
 
@@ -308,12 +305,12 @@ def _lump(rng: random.Random, image: Image.Image, color: str) -> Image.Image:
             pen.polygon(corners, 255)
     found = Image.new("RGBA", image.size)
     if rng.random() < 0.7:
-        found.paste(_LINE, mask=mask)
+        found.paste(INK, mask=mask)
         mask = mask.filter(ImageFilter.MinFilter(5 if min(width, height) > 24 else 3))
     found.paste((*COLORS[color], 255), mask=mask)
     for _ in range(rng.randint(0, 2)):
         x, y = rng.uniform(0, width), rng.uniform(0, height)
-        ImageDraw.Draw(found).line((x, y, x + rng.uniform(-6, 6), y + 4), _LINE)
+        ImageDraw.Draw(found).line((x, y, x + rng.uniform(-6, 6), y + 4), INK)
     return found
 
 
