@@ -183,12 +183,24 @@ def _holding(rng: random.Random, truth: Truth) -> tuple[list[Relation], list[Rel
     ids = [item.id for item in truth.scene.objects]
     for a in ids:
         for b in ids:
-            if a == b or truth.is_ambiguous(a, b):
-                continue
-            found = sorted(truth.relations_between(a, b) - set(CONTACTS))
-            if found:
+            if a != b and (found := _plain(truth, a, b)):
                 loose.append(Relation(source=a, predicate=rng.choice(found), target=b))
     return contacts, loose
+
+
+def _plain(truth: Truth, source: str, target: str) -> list[str]:
+    """Return what a scene may state of two things: a direction on the larger axis alone, and near.
+
+    Nothing where they stand diagonally, or one peeps out from behind the other.
+    """
+    (x0, y0), (x1, y1) = truth.boxes[source].center, truth.boxes[target].center
+    across, down = abs(x1 - x0), abs(y1 - y0)
+    hidden = any(p == HIDING and {s, t} == {source, target} for s, p, t in truth.contacts)
+    longer = max(across, down)
+    if hidden or longer < _PLAIN_STEP or min(across, down) > _PLAIN_SHARE * longer:
+        return []
+    vague = {"above", "below"} if across >= down else {"left of", "right of"}
+    return sorted(truth.relations_between(source, target) - {*CONTACTS, *vague})
 
 
 def _one_a_pair(relations: Sequence[Relation]) -> list[Relation]:
@@ -205,6 +217,10 @@ def _planned(relations: Sequence[Relation], truth: Truth) -> list[Relation]:
     return [r for r in relations if is_allowed(r.predicate, cells[r.source], cells[r.target])]
 
 
+_PLAIN_STEP = 20.0
+"""Fewest pixels between two centres of which a direction is stated."""
+_PLAIN_SHARE = 0.7
+"""Most of the larger axis that the other one may measure."""
 CROWD = (10, 16)
 """Fewest and most things of a crowd."""
 CROWD_RELATIONS = (12, 20)

@@ -10,7 +10,8 @@ from tests.graphs.killing import cases_of, of
 
 pytestmark = pytest.mark.slow
 
-FACTS_OF_A_WAVE = 3
+FACTS_OF_A_WAVE = 3 + 2
+"""The three things, and the two facts of the picture as a whole."""
 KINDS = {
     "RunFolder.write_manifest",
     "EventLog.append",
