@@ -171,8 +171,8 @@ async def test_its_evaluation_is_complete(before: Path) -> None:
     # Before, a configuration that said nothing of it had every protocol beside its own.
     config = load_config(before / "eval.toml").model_copy(update={"side_by_side": True})
     found = await run_eval(config, before / "evaluation")
-    # The judges of the package have changed since, so that they are asked again: every row is there,
-    # of the same pictures, and only what they say may differ.
+    # The judges of the package have changed since, so that they are asked again: every row is
+    # there, of the same pictures, and only what they say may differ.
     again = list(found.rows("scores"))
     assert [{**row, "value": None} for row in again] == [{**row, "value": None} for row in kept]
     assert not any(row["value"] is None for row in again)
