@@ -281,6 +281,8 @@ def read_table(place: str) -> str:
     """Return the text of a file or of an address; the command ends where there is none."""
     import httpx2
 
+    from scenewright.core.user_files import UserFileError, decoded
+
     found = bytearray()
     try:
         if not place.startswith(("https://", "http://")):
@@ -289,7 +291,7 @@ def read_table(place: str) -> str:
                 raise terminal.fail(
                     f"{place} is larger than {MOST_BYTES} bytes: it is no table of model facts"
                 )
-            return file.read_text(encoding="utf-8")
+            return decoded(file.read_bytes(), place)
         with httpx2.stream("GET", place, timeout=_SECONDS) as reply:
             if reply.status_code != 200:
                 raise terminal.fail(
@@ -301,10 +303,10 @@ def read_table(place: str) -> str:
                     raise terminal.fail(
                         f"{place} sends more than {MOST_BYTES} bytes", terminal.Exit.FAILED
                     )
-        return found.decode("utf-8")
+        return decoded(bytes(found), place)
     except httpx2.HTTPError as error:
         raise terminal.fail(f"{place} cannot be fetched: {error}", terminal.Exit.FAILED) from error
     except OSError as error:
         raise terminal.fail(f"{place} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise terminal.fail(f"{place} is no text file") from error
+    except UserFileError as error:
+        raise terminal.fail(str(error)) from error

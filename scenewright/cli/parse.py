@@ -218,14 +218,10 @@ def read_boxes(path: Path) -> list[Detection]:
     """
     from scenewright.core.ports.vision import Detection
     from scenewright.core.scene import SceneError
+    from scenewright.core.user_files import read_user_json
 
     example = '[{"name": "dog", "box": [10, 20, 80, 90]}] (xmin, ymin, xmax, ymax in pixels)'
-    try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SceneError(f"{path} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise SceneError(f"{path} is not JSON: write {example}") from error
+    rows = read_user_json(path, SceneError, f": write {example}")
     if not isinstance(rows, list) or not rows:
         raise SceneError(f"{path} lists no boxes: write {example}")
     found = []

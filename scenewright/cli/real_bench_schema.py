@@ -171,6 +171,7 @@ def read_texts(places: list[Path]) -> list[ClassText]:
 
     Raises ``SchemaError`` for what cannot be read and a class given twice.
     """
+    from scenewright.core.user_files import read_user_text
     from scenewright.evals.studies.real.schema import SchemaError
     from scenewright.evals.studies.real.schema_making import ClassText
 
@@ -180,10 +181,7 @@ def read_texts(places: list[Path]) -> list[ClassText]:
         files += sorted(p for p in place.iterdir() if p.suffix in _ENDINGS) if inside else [place]
     found: list[ClassText] = []
     for file in files:
-        try:
-            text = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SchemaError(f"{file} cannot be read as text: {error}") from error
+        text = read_user_text(file, SchemaError)
         if file.suffix != ".jsonl":
             found.append(ClassText(file.stem.replace("_", " "), text))
             continue

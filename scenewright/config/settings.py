@@ -52,6 +52,7 @@ from scenewright.config.profiles import (
     split_judge,
 )
 from scenewright.core.suggestions import suggestion
+from scenewright.core.user_files import read_user_toml
 from scenewright.core.validation import first_problem, missing_fields
 
 SETTINGS_FILE = "scenewright.toml"
@@ -380,16 +381,9 @@ def _independent_of(
 
 
 def _read_tables(path: Path) -> dict[str, dict[str, Any]]:
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SettingsError(
-            f"the profiles file {path} does not exist: check profiles_file"
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is not valid TOML: {error}") from error
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    if not path.exists():
+        raise SettingsError(f"the profiles file {path} does not exist: check profiles_file")
+    data = read_user_toml(path, SettingsError)
     tables = data.get("profiles", {})
     if set(data) - {"profiles"} or not isinstance(tables, dict):
         raise SettingsError(f"{path} must hold tables [profiles.NAME] only")

@@ -25,6 +25,7 @@ from scenewright.core.inflection import read_data, singular
 from scenewright.core.question_forms import asked_form, examples
 from scenewright.core.questions import NO_RELATION
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
+from scenewright.core.user_files import read_user_text
 from scenewright.core.validation import first_problem
 from scenewright.core.vocabulary import converse, entailed, place_of, same_key, synonymous
 
@@ -341,13 +342,9 @@ def read_vocabulary(folder: Path) -> ClosedVocabulary | None:
     Raises ``VocabularyError`` for a file that cannot be read.
     """
     path = folder / FILE
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise VocabularyError(f"{path} cannot be read: {why}") from error
+    text = read_user_text(path, VocabularyError)
     try:
         return _VOCABULARY.validate_json(text)
     except ValidationError as error:

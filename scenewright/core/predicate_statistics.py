@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.inflection import read_data, singular
 from scenewright.core.scene import SceneGraph
+from scenewright.core.user_files import UserFileError, read_user_text
 from scenewright.core.vocabulary import (
     DIRECTIONS,
     canonical,
@@ -318,7 +319,7 @@ def _built_in(name: str) -> PredicateStatistics:
 # Every scene of an evaluation asks for the counts; a file that changed is another one.
 @lru_cache(maxsize=16)
 def _of_file(path: Path, changed: int) -> PredicateStatistics:
-    return _read(path.read_text(encoding="utf-8"), path.name)
+    return _read(read_user_text(path), path.name)
 
 
 def load_predicates(name: str = DEFAULT) -> PredicateStatistics:
@@ -331,7 +332,7 @@ def load_predicates(name: str = DEFAULT) -> PredicateStatistics:
     path = Path(name).expanduser()
     try:
         return _of_file(path, path.stat().st_mtime_ns)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UserFileError) as error:
         known = ", ".join(BUILT_IN)
         raise PredicateError(
             f"cannot read predicate statistics from '{name}': name one of {known}, or a file of "

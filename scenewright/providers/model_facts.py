@@ -26,6 +26,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from scenewright.config.accounts import DECISION_KIND, AccountSpec, keys_file
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.flushing import replacing
+from scenewright.core.user_files import UserFileError, decoded
 from scenewright.core.validation import FrozenModel, first_problem
 
 FILE = "model_facts.toml"
@@ -142,10 +143,10 @@ def model_facts() -> ModelFacts:
         copy = own
         try:
             place = user_file()
-            copy = read_facts(place.read_text("utf-8"), str(place))
+            copy = read_facts(decoded(place.read_bytes(), str(place)), str(place))
         except (FileNotFoundError, NotADirectoryError, RuntimeError):
             pass
-        except (OSError, UnicodeDecodeError, ModelTableError) as error:
+        except (OSError, UserFileError, ModelTableError) as error:
             _LOG.warning(
                 "%s; the package's own table is used: run `scenewright models update`, or delete "
                 "it",

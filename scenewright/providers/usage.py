@@ -11,7 +11,6 @@ Prices are a dated table that users can override. An unknown price is never gues
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,6 +23,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError, model_validator
 
 from scenewright.core.errors import ScenewrightError
+from scenewright.core.user_files import read_user_toml
 from scenewright.core.validation import FrozenModel, first_problem
 from scenewright.providers.model_facts import best_key, model_facts, undated
 
@@ -236,13 +236,9 @@ class PriceTable:
         built_in = {name: Price.model_validate(row) for name, row in rows.items()}
         layers = [built_in]
         for path in overrides:
+            read = read_user_toml(path, PriceError)
             try:
-                read = tomllib.loads(path.read_text(encoding="utf-8"))
                 layers.append(_PRICES.validate_python(read))
-            except OSError as error:
-                raise PriceError(f"{path} cannot be read: {error.strerror}") from error
-            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-                raise PriceError(f"{path} is not valid TOML: {error}") from error
             except ValidationError as error:
                 raise PriceError(
                     f'{path}: {first_problem(error)}. Write ["provider:model"], with * at the end '

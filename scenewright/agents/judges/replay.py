@@ -41,6 +41,7 @@ from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import MAX_SIDE, ImageError, hash_of_image, load_image
 from scenewright.core.ports.judge import JudgeCaps, JudgeError, unscored
+from scenewright.core.user_files import decoded
 
 LIST_SEPARATOR = "|"
 """Separator of the texts of a list in one cell."""
@@ -147,8 +148,7 @@ def read_table(
 
 
 def _csv(path: Path, data: bytes) -> tuple[list[str], RowsOf]:
-    with _named(path, "UTF-8 text", UnicodeDecodeError):
-        text = data.decode("utf-8-sig")
+    text = decoded(data, str(path), TableError)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     with _named(path, "a CSV file", csv.Error):
         names = next(reader, [])

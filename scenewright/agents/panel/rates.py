@@ -21,6 +21,7 @@ from scenewright.agents.panel.guarantee import CascadeGuarantee
 from scenewright.agents.panel.stacking import PanelStack
 from scenewright.config.profiles import Aggregation, SettingsError
 from scenewright.core.facts import Fact, FactKind
+from scenewright.core.user_files import read_user_text
 from scenewright.core.validation import FiniteModel, FrozenModel, first_problem
 
 Group = Literal["object", "attribute", "relation", "all"]
@@ -234,21 +235,14 @@ class Calibration(FrozenModel):
 
 def load_calibration(path: str | Path) -> Calibration:
     """Return the calibration in a file. Raises ``CalibrationError`` that names file and remedy."""
+    if not Path(path).expanduser().exists():
+        raise CalibrationError(f"there is no calibration {path}: to make one, {CALIBRATE}")
     try:
-        text = Path(path).expanduser().read_text(encoding="utf-8")
-        return Calibration.model_validate_json(text)
-    except FileNotFoundError:
+        return Calibration.model_validate_json(read_user_text(path, CalibrationError))
+    except ValidationError as error:
         raise CalibrationError(
-            f"there is no calibration {path}: to make one, {CALIBRATE}"
-        ) from None
-    except OSError as error:
-        raise CalibrationError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValidationError, UnicodeDecodeError) as error:
-        reason = "it is not UTF-8 text"
-        if isinstance(error, ValidationError):
-            reason = first_problem(error)
-        raise CalibrationError(
-            f"{path} is not a calibration of this version ({reason}): to make one, {CALIBRATE}"
+            f"{path} is not a calibration of this version ({first_problem(error)}): to make one, "
+            f"{CALIBRATE}"
         ) from error
 
 

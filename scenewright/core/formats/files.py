@@ -23,6 +23,7 @@ from scenewright.core.formats.base import (
     write_native,
 )
 from scenewright.core.scene import SceneGraph
+from scenewright.core.user_files import decoded
 
 _SUFFIXES = (".json", ".jsonl", ".txt")
 
@@ -193,12 +194,7 @@ def _file_text(path: Path) -> str:
         raise fail(where, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > MAX_BYTES:
         raise fail(where, f"is larger than {MAX_BYTES // 2**20} MiB: split it into several files")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise fail(
-            where, f"byte {error.start + 1} is not UTF-8: save the file with UTF-8 encoding"
-        ) from None
+    return decoded(data, where, FormatError)
 
 
 def text_of_source(source: str | os.PathLike[str]) -> tuple[str, str]:

@@ -35,6 +35,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.core.images import ImageError, load_image, nothing_drawn
 from scenewright.core.sentences import relation_parts
+from scenewright.core.user_files import parsed_json, read_user_text
 from scenewright.evals.annotation.graph_sets import BuiltGraph, unwritable
 from scenewright.evals.annotation.panel_queries import Triple, plain
 from scenewright.evals.datasets.registry import reservoir
@@ -347,17 +348,10 @@ def read_answers(path: Path) -> list[dict[str, str]]:
 
     Raises ``AnnotationError`` that names the file, the row and what is wrong.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        told = getattr(error, "strerror", None) or error
-        raise AnnotationError(f"{path} cannot be read: {told}") from error
+    text = read_user_text(path, AnnotationError)
     rows: Any
-    if path.suffix == ".json":
-        try:
-            rows = json.loads(text)
-        except ValueError as error:
-            raise AnnotationError(f"{path} is not valid JSON: {error}") from error
+    if path.suffix.lower() == ".json":
+        rows = parsed_json(text, str(path), AnnotationError)
         rows = rows.get("answers") if isinstance(rows, dict) else rows
         if not isinstance(rows, list):
             raise AnnotationError(f"{path} holds no answers: export them on the page again")

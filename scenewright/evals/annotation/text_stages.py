@@ -18,11 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from scenewright.agents.chat.language_replies import as_data
 from scenewright.agents.parsers.classes import SCENE_CATEGORIES
-from scenewright.core.validation import first_problem
+from scenewright.core.user_files import as_model, read_user_json
 from scenewright.evals.annotation.graph_sets import entry_of
 from scenewright.evals.annotation.panel_queries import TextModel, ask_text, plain
 from scenewright.evals.errors import AnnotationError
@@ -93,18 +93,10 @@ def read_synonyms(path: Path) -> Synonyms | None:
 
     Raises ``AnnotationError`` that names the file and the place.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    except OSError as error:
-        raise AnnotationError(f"{path} cannot be read: {error.strerror or error}") from error
-    try:
-        return Synonyms.model_validate(json.loads(text))
-    except ValidationError as error:
-        raise AnnotationError(f"{path}: {first_problem(error)}") from error
-    except ValueError as error:
-        raise AnnotationError(f"{path} is not valid JSON: {error}. Fix or delete it") from error
+    data = read_user_json(path, AnnotationError, ". Fix or delete it")
+    return as_model(data, Synonyms, str(path), AnnotationError)
 
 
 async def propose_synonyms(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -14,6 +13,7 @@ from typing import IO, Any
 from scenewright.core.formats.base import numbered
 from scenewright.core.intent import listed
 from scenewright.core.scene import MAX_OBJECTS, SceneError, SceneGraph, SceneObject, clean_name
+from scenewright.core.user_files import LONGEST_MARK, encoding_of, not_text, parsed_json
 from scenewright.evals.datasets.base import (
     DOUBTS,
     NO_SCENE,
@@ -34,18 +34,15 @@ Row = dict[str, str]
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[str]]:
-    """Open ``path`` as UTF-8 text, unpacked if its name ends in ``.gz``; line ends stay."""
+    """Open ``path`` as text, unpacked if its name ends in ``.gz``; line ends stay."""
+    open_file: Any = gzip.open if path.suffix.lower() == ".gz" else open
     try:
-        if path.suffix == ".gz":
-            with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as packed:
-                yield packed
-        else:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                yield file
+        with open_file(path, "rb") as beginning:
+            encoding = encoding_of(beginning.read(LONGEST_MARK))
+        with open_file(path, "rt", encoding=encoding, newline="") as file:
+            yield file
     except UnicodeDecodeError as error:
-        raise DatasetError(
-            f"{path} is not UTF-8 text ({error.reason}): save it with UTF-8 encoding"
-        ) from error
+        raise DatasetError(not_text(str(path), error)) from error
     except gzip.BadGzipFile as error:
         raise DatasetError(f"{path} is not a gzip file: rename or unpack it") from error
     except EOFError as error:
@@ -100,17 +97,7 @@ def parsed(text: str, place: str) -> Any:
 
     ``DatasetError`` with line and column for text that is none.
     """
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        line = f"line {error.lineno}, " if "\n" in text else ""
-        raise DatasetError(
-            f"{place} is not valid JSON: {line}column {error.colno}: {error.msg}"
-        ) from error
-    except ValueError as error:
-        raise DatasetError(f"{place} is not JSON of items: {error}") from error
-    except RecursionError as error:
-        raise DatasetError(f"{place} is not JSON of items: it nests too deep") from error
+    return parsed_json(text, place, DatasetError)
 
 
 def text_of(entry: dict[str, Any], key: str, place: str, needed: bool = True) -> str:

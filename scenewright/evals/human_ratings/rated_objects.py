@@ -15,6 +15,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.core.ports.vision import HIGHEST, LOWEST, Box, Detection, RealismError
+from scenewright.core.user_files import UserFileError, read_user_text
 from scenewright.core.validation import FrozenModel, first_problem
 
 FILE = "objects.jsonl"
@@ -92,11 +93,11 @@ def _checked(path: Path) -> Iterator[RatedObject]:
     seen: set[str] = set()
     there: set[str] = set()
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_user_text(path)
+    except UserFileError as error:
         raise RealismError(
-            f"{path} cannot be read ({error}): a set of rated objects is a folder with {FILE}; "
-            "`scenewright rate export` writes one"
+            f"{error}: a set of rated objects is a folder with {FILE}; `scenewright rate export` "
+            "writes one"
         ) from error
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import re
-import tomllib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from scenewright.core.flushing import replacing
 from scenewright.core.suggestions import suggestion
+from scenewright.core.user_files import read_user_toml
 from scenewright.core.validation import first_problem
 from scenewright.evals.errors import ConfigError, EvalError
 
@@ -35,12 +35,7 @@ def read_toml(path: str | Path, model: type[M], wrong: type[EvalError] = ConfigE
     fit.
     """
     file = Path(path)
-    try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise wrong(f"{file} cannot be read: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise wrong(f"{file} is not valid TOML: {error}") from error
+    data = read_user_toml(file, wrong)
     try:
         return model.model_validate(data)
     except ValidationError as error:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from scenewright.core.user_files import decoded
+
 
 def append_lines(path: Path, lines: Iterable[str]) -> None:
     """Add ``lines`` (without their ends) to ``path``, safe from a power cut when this returns.
@@ -30,7 +32,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
     A last line without an end that is no JSON was cut off by a kill: it is left out. Raises
     ``OSError``, and ``ValueError`` that names the line.
     """
-    lines = path.read_text(encoding="utf-8").split("\n")
+    lines = decoded(path.read_bytes(), "the file", ValueError).split("\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

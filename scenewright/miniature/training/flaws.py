@@ -44,6 +44,8 @@ class Flawed:
     """Ids of things of which nothing is left."""
     broken: frozenset[str] = frozenset()
     """Ids of things of which something is left, but not the thing."""
+    unsure: frozenset[str] = frozenset()
+    """Ids of things that are whole to some eyes: nothing is asked about them."""
 
     @property
     def lacking(self) -> frozenset[str]:
@@ -54,10 +56,10 @@ class Flawed:
 def sample_training_painting(rng: random.Random, crowded: float = 0.0) -> Painting:
     """Return a painting; things in contact are more frequent than in the sampler.
 
-    One in four shows several of a kind; of the others a share of ``crowded`` is of the levels in
+    One in three shows several of a kind; of the others a share of ``crowded`` is of the levels in
     ``GROUNDS``.
     """
-    if rng.random() < 1 / 4:
+    if rng.random() < 1 / 3:
         return sample_alike(rng)
     if crowded and rng.random() < crowded:
         return sample_ground(rng, rng.choice(GROUNDS))

@@ -35,6 +35,8 @@ KIND_INDEX = {kind: at for at, kind in enumerate(sorted(KINDS), start=1)}
 """Kind → class of the dense truth; 0 is the background."""
 BROKEN = len(KIND_INDEX) + 1
 """Class of what is left of a thing that is not whole."""
+IGNORED = -100
+"""Class of a thing in doubt, which no loss counts."""
 COLOR_INDEX = {color: at for at, color in enumerate(sorted(COLORS), start=1)}
 """Likewise for colours."""
 _MIDDLES = np.array(
@@ -90,6 +92,8 @@ def dense_truth(truth: Truth, flaws: Flawed | None = None) -> DenseTruth:
         whole = flaws is None or item.id not in flaws.broken
         kinds[inside] = KIND_INDEX[item.name] if whole else BROKEN
         colors[inside] = COLOR_INDEX[item.attributes["color"]]
+        if flaws is not None and item.id in flaws.unsure:
+            kinds[inside] = colors[inside] = IGNORED
         middles[inside] = x, y
         for at in np.flatnonzero(inside):
             owners[at] = item.id
@@ -288,7 +292,14 @@ def make_batch(
         positions = list(range(len(ids)))
         groups = [0] * len(ids)
         for number, known in enumerate(
-            balanced_questions(rng, painting.truth, questions, painting.lacking, painting.broken),
+            balanced_questions(
+                rng,
+                painting.truth,
+                questions,
+                painting.lacking,
+                painting.broken,
+                painting.unsure,
+            ),
             start=1,
         ):
             if known.fact.is_binary and asked_word(known.fact) in eager:

@@ -294,13 +294,14 @@ def balanced_questions(
     n: int,
     gone: Collection[str] = (),
     broken: Collection[str] = (),
+    unsure: Collection[str] = (),
 ) -> list[KnownFact]:
     """About ``n`` different questions of all kinds, yes and no about equally often.
 
     Where there are several of a kind, counts come first among the questions of objects: that one
     is too many is rarer and harder to see than that a kind is not there at all. Of ``gone`` those
     of ``broken`` have left something; questions about them, and about all things at once, come
-    beside the ``n``.
+    beside the ``n``. Nothing is asked about a kind of which one of ``unsure`` is.
     """
     pool: dict[str, KnownFact] = {}
     for known in _counting(rng, truth, gone):
@@ -312,9 +313,14 @@ def balanced_questions(
             idle = known.fact.kind != "object" and not all(r.kin for r in known.referents)
             if not idle or rng.random() < _IDLE:
                 pool.setdefault(f"{known.fact.question} {known.fact.options}", known)
-    chosen: list[KnownFact] = _of_the_whole(rng, truth, gone, broken)
-    if broken:
-        names = sorted({truth.scene.object(one).name for one in broken})
+    doubted = {truth.scene.object(one).name for one in unsure}
+    pool = {
+        text: known
+        for text, known in pool.items()
+        if not any(truth.scene.object(i).name in doubted for r in known.referents for i in r.kin)
+    }
+    chosen: list[KnownFact] = [] if unsure else _of_the_whole(rng, truth, gone, broken)
+    if names := sorted({truth.scene.object(one).name for one in broken} - doubted):
         asked = SceneGraph(
             objects=tuple(SceneObject(id=f"{name}.1", name=name) for name in names[:3])
         )

@@ -12,13 +12,12 @@ or a TOML file of an :class:`ExtractorSpec`.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from scenewright.config.accounts import DECISION_KIND
 from scenewright.config.profiles import (
@@ -31,7 +30,8 @@ from scenewright.config.profiles import (
 )
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.ports.vision import GraphExtractor
-from scenewright.core.validation import FiniteModel, FrozenModel, first_problem
+from scenewright.core.user_files import as_model, read_user_toml
+from scenewright.core.validation import FiniteModel, FrozenModel
 from scenewright.core.vocabulary import EXCLUSIVE
 from scenewright.runs.model_factory import profiles
 
@@ -199,16 +199,8 @@ def spec_of(text: str) -> ExtractorSpec:
             return ExtractorSpec(stages="one-stage", reader=part)
         return ExtractorSpec(attributes=part, relations=part, verifier=part)
     if name.endswith(".toml"):
-        path = Path(name)
-        try:
-            return ExtractorSpec.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise SettingsError(f"{path} cannot be read: {why}") from error
-        except tomllib.TOMLDecodeError as error:
-            raise SettingsError(f"{path} is not TOML: {error}") from error
-        except ValidationError as error:
-            raise SettingsError(f"{path}, {first_problem(error, 'the file')}") from error
+        tables = read_user_toml(name, SettingsError)
+        return as_model(tables, ExtractorSpec, name, SettingsError)
     raise SettingsError(f"{text!r} is not an extractor: use {', '.join(NAMES)}")
 
 

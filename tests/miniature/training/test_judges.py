@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ from scenewright.miniature.training.judges import (
 )
 from scenewright.miniature.training.loop import to_pixels
 from scenewright.miniature.training.redrawn import RedrawnPaintings
+from scenewright.miniature.truth import Truth
 from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 from tests.agents.judges.conformance import scores_of
 
@@ -247,7 +249,13 @@ def test_what_the_generator_did_not_draw_is_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Blind:
-        def __call__(self, pixels: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        def __call__(
+            self,
+            pixels: torch.Tensor,
+            steps: int,
+            generator: torch.Generator,
+            truths: Sequence[Truth],
+        ) -> torch.Tensor:
             return torch.cat([pixels[:1], torch.zeros_like(pixels[1:])])
 
     monkeypatch.setattr("scenewright.miniature.training.redrawn.Redrawer", Blind)

@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, get_args
 
+from scenewright.core.user_files import read_user_text
 from scenewright.core.validation import FrozenModel
 from scenewright.evals.statistics.figures import RESAMPLES, Figure, correlate
 from scenewright.evals.store.json_lines import read_lines
@@ -253,7 +254,7 @@ def _number(value: Any, place: str) -> float:
 def _rows(file: Path) -> list[tuple[str, dict[str, Any]]]:
     try:
         if file.suffix.lower() == ".csv":
-            table = csv.DictReader(file.read_text(encoding="utf-8-sig").splitlines())
+            table = csv.DictReader(read_user_text(file).splitlines())
             return [(f"line {table.line_num}", dict(row)) for row in table]
         rows = [(f"line {number}", row) for number, row in read_lines(file)]
     except (OSError, ValueError) as error:

@@ -18,8 +18,6 @@ have one of each kind::
 from __future__ import annotations
 
 import hashlib
-import json
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -36,6 +34,7 @@ from pydantic import (
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.referring import distinguishing_keys, noun_phrase
 from scenewright.core.scene import SceneGraph
+from scenewright.core.user_files import read_user_data
 from scenewright.core.validation import FrozenModel
 from scenewright.evals.errors import EvalError
 from scenewright.runs.folder import write_json
@@ -284,7 +283,7 @@ def check_schemas(path: str | Path) -> tuple[list[Schema], list[str]]:
     found: list[Schema] = []
     faults: list[str] = []
     seen: dict[tuple[str, str], str] = {}
-    for place, entry in _entries(_data(file), file):
+    for place, entry in _entries(read_user_data(file, SchemaError), file):
         if not isinstance(entry, Mapping):
             faults.append(f"{place} is not a table: give name and attributes")
             continue
@@ -325,19 +324,6 @@ def write_schemas(path: str | Path, schemas: Iterable[Schema]) -> Path:
 
 def _kind(schema: Schema) -> str:
     return "attributes" if isinstance(schema, AttributeSchema) else "relations"
-
-
-def _data(file: Path) -> Any:
-    try:
-        text = file.read_text(encoding="utf-8")
-        if file.suffix.lower() == ".toml":
-            return tomllib.loads(text)
-        return json.loads(text)
-    except OSError as error:
-        raise SchemaError(f"{file} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        kind = "TOML" if file.suffix.lower() == ".toml" else "JSON"
-        raise SchemaError(f"{file} is not valid {kind}: {error}") from error
 
 
 def _entries(data: Any, file: Path) -> Iterator[tuple[str, Any]]:

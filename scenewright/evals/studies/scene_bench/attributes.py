@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from scenewright.config.settings import Settings
 from scenewright.core.scene import Attributes, SceneGraph, SceneObject
+from scenewright.core.user_files import read_user_data
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import Array, Estimate, contrast, mean
@@ -109,15 +110,7 @@ def objects_of(path: str | Path) -> Objects:
     Raises ``StudyError`` with the place of what cannot be read.
     """
     file = Path(path).expanduser()
-    try:
-        text = file.read_text(encoding="utf-8")
-        data = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
-    except OSError as error:
-        raise StudyError(f"{file} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        form = "JSON" if file.suffix == ".json" else "TOML"
-        raise StudyError(f"{file} is not valid {form}: {error}") from error
-    return Objects(_parsed(data, str(file)), file.name)
+    return Objects(_parsed(read_user_data(file, StudyError), str(file)), file.name)
 
 
 def _parsed(data: object, where: str) -> dict[str, tuple[tuple[str, str], ...]]:

@@ -35,6 +35,7 @@ from PIL import Image
 from scenewright.core.closed_vocabulary import ClosedVocabulary
 from scenewright.core.images import hash_of_image, load_image
 from scenewright.core.ports.vision import Box, Detection, DetectionError, Mask
+from scenewright.core.user_files import read_user_text
 from scenewright.tools.vision.detection.boxes import box_of, by_score, clipped, resized
 from scenewright.tools.vision.detection.labels import is_wanted, normalized_labels, plain
 from scenewright.tools.vision.detection.masks import (
@@ -119,10 +120,7 @@ def read_detections(path: str | os.PathLike[str]) -> dict[str, tuple[ListedDetec
     Raises ``DetectionError``, with the entry's place, for what cannot be read.
     """
     file = Path(path).expanduser()
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DetectionError(f"{file} cannot be read: {error}: name a JSON file") from error
+    text = read_user_text(file, DetectionError)
     found: dict[str, list[ListedDetection]] = {}
     for image, listed in _entries(file, text):
         found.setdefault(image, []).extend(listed)

@@ -12,7 +12,6 @@ in the same form extends it, or stands in its place with ``replace = true``::
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -29,6 +28,7 @@ from pydantic import (
 from scenewright.agents.parsers.tagging import is_person
 from scenewright.core.inflection import singular
 from scenewright.core.ports.vision import ExtractionError
+from scenewright.core.user_files import read_user_toml
 from scenewright.core.validation import first_problem
 from scenewright.tools.vision.detection.labels import normalized_label
 
@@ -113,7 +113,7 @@ class MetaClasses(BaseModel):
 @cache
 def built_in() -> MetaClasses:
     """Return the table that ships: 30 meta-classes over COCO's 133 panoptic categories."""
-    return _built(_read(TABLE), TABLE, None)
+    return _built(read_user_toml(TABLE, ExtractionError), TABLE, None)
 
 
 def load_meta_classes(path: Path | None = None) -> MetaClasses:
@@ -125,20 +125,11 @@ def load_meta_classes(path: Path | None = None) -> MetaClasses:
     """
     if path is None:
         return built_in()
-    table = _read(path)
+    table = read_user_toml(path, ExtractionError)
     replace = table.pop(_REPLACE, False)
     if not isinstance(replace, bool):
         raise ExtractionError(f"{path}: {_REPLACE} is {replace!r}: use true or false")
     return _built(table, path, None if replace else built_in())
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ExtractionError(f"the meta-classes in {path} cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ExtractionError(f"{path} is not a valid TOML file: {error}") from None
 
 
 def _built(table: dict[str, Any], path: Path, base: MetaClasses | None) -> MetaClasses:

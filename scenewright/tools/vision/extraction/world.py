@@ -20,18 +20,17 @@ any class); one without entries can hold between all.
 
 from __future__ import annotations
 
-import tomllib
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.core.ports.vision import ExtractionError
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.scene import clean_name
-from scenewright.core.validation import first_problem
+from scenewright.core.user_files import as_model, parsed_toml, read_user_text
 
 _EXAMPLE = 'kinds = ["person", "ball"], predicates = ["left of"], [attributes] color = ["red"]'
 
@@ -111,19 +110,9 @@ def miniature_world() -> World:
 
 def load_world(path: Path) -> World:
     """Return the world of a file; ``ExtractionError`` names what is wrong in it."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise ExtractionError(f"{path} cannot be read: {why}") from error
-    return _read(text, str(path))
+    return _read(read_user_text(path, ExtractionError), str(path))
 
 
 def _read(text: str, where: str) -> World:
-    try:
-        data: dict[str, Any] = tomllib.loads(text)
-        return World.model_validate(data)
-    except tomllib.TOMLDecodeError as error:
-        raise ExtractionError(f"{where} is not TOML: {error}; write {_EXAMPLE}") from error
-    except ValidationError as error:
-        raise ExtractionError(f"{where}, {first_problem(error, 'the file')}") from error
+    tables = parsed_toml(text, where, ExtractionError, f"; write {_EXAMPLE}")
+    return as_model(tables, World, where, ExtractionError)

@@ -347,7 +347,7 @@ def _number(place: str, column: str, text: str) -> int:
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """(place for messages, row) of each line of a CSV file that has ``columns``."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
             lost = [name for name in columns if name not in (reader.fieldnames or ())]
             if lost:
