@@ -32,6 +32,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from scenewright.core.flushing import replacing
+from scenewright.core.user_files import decoded
 
 Provider = Literal[
     "openai", "gemini", "anthropic",
@@ -262,10 +263,11 @@ def stored_keys() -> dict[str, str]:
     Raises ``ValueError`` for a file that cannot be read.
     """
     try:
-        found = json.loads(keys_file().read_text(encoding="utf-8"))
+        found = json.loads(decoded(keys_file().read_bytes(), str(keys_file())))
     except (FileNotFoundError, NotADirectoryError, RuntimeError):
         return {}
     except (OSError, ValueError) as error:
+        # The text of a fault could show a key.
         why = getattr(error, "strerror", None) or "it is not JSON"
         raise ValueError(f"the file of keys {keys_file()} cannot be read: {why}") from error
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found.values()):

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +169,14 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Give arguments precedence over the environment, and both over the TOML file."""
-        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
+        return (init_settings, env_settings, _SettingsFile(settings_cls))
+
+
+class _SettingsFile(TomlConfigSettingsSource):
+    """The settings file, as any editor writes it."""
+
+    def _read_file(self, file_path: Path | Traversable) -> dict[str, Any]:
+        return read_user_toml(Path(str(file_path)), SettingsError)
 
 
 def load_settings(**values: Any) -> Settings:
@@ -182,10 +189,6 @@ def load_settings(**values: Any) -> Settings:
             f"the settings are wrong: {told} Look into {SETTINGS_FILE} and the "
             f"environment (SCENEWRIGHT_…); known settings: {', '.join(Settings.model_fields)}"
         ) from error
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{SETTINGS_FILE} is not valid TOML: {error}") from error
-    except OSError as error:
-        raise SettingsError(f"{SETTINGS_FILE} cannot be read: {error.strerror}") from error
 
 
 def settings_with(profile: Profile, settings: Settings | None = None) -> Settings | None:

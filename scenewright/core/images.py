@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.flushing import Flusher, flush
@@ -89,10 +89,14 @@ def _size(image: Image.Image) -> int:
 MAX_SIDE = 4096
 MAX_FILE_BYTES = 256 * 2**20
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
+ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+"""Ends of names of picture files, in lower case; people write them in any."""
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _STALE_SECONDS = 3600.0
 _ORIENTATION = 0x0112
+_FIRST_ON_ITS_SIDE = 5
+"""EXIF orientations from here on exchange width and height."""
 _UNREADABLE = (
     OSError,
     SyntaxError,
@@ -218,6 +222,26 @@ def is_image_file(path: str | os.PathLike[str]) -> bool:
         return True
     except _UNREADABLE:
         return False
+
+
+def picture_named(folder: Path, name: str) -> Path | None:
+    """Return the picture file of that name, with whatever ending, in ``folder``."""
+    places = (folder / f"{name}{as_written}" for e in ENDINGS for as_written in (e, e.upper()))
+    return next((place for place in places if place.is_file()), None)
+
+
+def upright_size(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """Return width and height of an image file as :func:`load_image` gives it, from its header.
+
+    Raises ``ImageError`` for what is missing or no image.
+    """
+    try:
+        with Image.open(path, formats=FORMATS) as image:
+            width, height = image.size
+            turned = image.getexif().get(ExifTags.Base.Orientation, 1) >= _FIRST_ON_ITS_SIDE
+    except _UNREADABLE as error:
+        raise ImageError(f"{os.fspath(path)} is not a picture ({error})") from error
+    return (height, width) if turned else (width, height)
 
 
 def file_bytes(path: str | os.PathLike[str]) -> bytes:

@@ -10,6 +10,7 @@ import codecs
 import json
 import os
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 LONGEST_MARK = 4
 """Most bytes of a byte order mark."""
 
@@ -60,6 +62,16 @@ def not_text(where: str, error: UnicodeDecodeError) -> str:
 def why_unreadable(path: str | os.PathLike[str], error: OSError) -> str:
     """Return the message for a file that the system does not hand out."""
     return f"{os.fspath(path)} cannot be read: {error.strerror or error}"
+
+
+def other_separator(names: Sequence[str]) -> str:
+    """Return what to say of a header that its separator does not split; empty where it does."""
+    if len(names) != 1:
+        return ""
+    told = next((word for mark, word in _OTHER_SEPARATORS.items() if mark in names[0]), "")
+    if not told:
+        return ""
+    return f": its columns are separated by {told}. Save it with commas, as CSV, or as parquet"
 
 
 def read_user_text(

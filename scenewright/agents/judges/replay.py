@@ -41,7 +41,7 @@ from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import MAX_SIDE, ImageError, hash_of_image, load_image
 from scenewright.core.ports.judge import JudgeCaps, JudgeError, unscored
-from scenewright.core.user_files import decoded
+from scenewright.core.user_files import decoded, other_separator
 
 LIST_SEPARATOR = "|"
 """Separator of the texts of a list in one cell."""
@@ -86,7 +86,6 @@ Check = Callable[[frozenset[str]], Sequence[str]]
 """Returns the names (for people) of missing columns, given those that are there."""
 RowsOf = Callable[[Sequence[int]], Iterator[tuple[str, Sequence[Any]]]]
 """Yields the place of each row and its values in the columns of these indices."""
-_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def read_table(
@@ -117,15 +116,8 @@ def read_table(
         raise TableError(f"{path} has the columns {', '.join(repeated)} twice")
     columns = frozenset(names) & known
     if missing := lost(columns):
-        marks = (word for mark, word in _OTHER_SEPARATORS.items() if mark in names[0])
-        separator = next(marks, None) if len(names) == 1 else None
-        problem = f"{path} lacks the columns {', '.join(missing)}"
-        if separator:
-            problem += (
-                f": its columns are separated by {separator}. Save it with commas, as CSV, or as "
-                "parquet"
-            )
-        raise TableError(problem)
+        told = f"{path} lacks the columns {', '.join(missing)}{other_separator(names)}"
+        raise TableError(told)
     chosen = [at for at, name in enumerate(names) if name in columns]
     rows = []
     for place, values in rows_of(chosen):

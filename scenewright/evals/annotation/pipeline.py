@@ -15,10 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from scenewright.agents.judges.pictures import answer_tokens, character_tokens
 from scenewright.core.formats.base import numbered
+from scenewright.core.images import upright_size
 from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
@@ -221,11 +220,10 @@ def _photo(position: int, item: Item, ledger: Ledger, least: int) -> Photo:
         return _left_out(lost, f"fewer than {least} objects")
     try:
         about = Path(item.image).stat()
-        stamp = f"{about.st_size} {about.st_mtime_ns}"
+        stamp = f"upright {about.st_size} {about.st_mtime_ns}"
         known = ledger.digest_of(item.image, stamp)
         if known is None:
-            with Image.open(item.image) as image:
-                known = (file_digest(Path(item.image)), image.width, image.height)
+            known = (file_digest(Path(item.image)), *upright_size(item.image))
     # Pillow raises whatever a broken file makes its decoders stumble over.
     except Exception:
         return _left_out(lost, "photo cannot be read")

@@ -34,10 +34,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from PIL import Image, UnidentifiedImageError
-
 from scenewright.core.formats.base import FormatError, build, numbered
 from scenewright.core.formats.phrases import key_of
+from scenewright.core.images import ImageError, upright_size
 from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import MAX_OBJECTS, SceneGraph
 from scenewright.evals.datasets.base import (
@@ -605,7 +604,6 @@ def _photo(photos: Photos | None, image: str) -> Path | None:
 
 def _size(photo: Path) -> tuple[int, int]:
     try:
-        with Image.open(photo) as image:
-            return image.size
-    except (OSError, UnidentifiedImageError, ValueError) as error:
-        raise DatasetError(f"{photo} is not a picture ({error}): fetch it again") from error
+        return upright_size(photo)
+    except ImageError as error:
+        raise DatasetError(f"{error}: fetch it again") from error

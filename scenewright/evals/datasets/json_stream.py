@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Generic, Self, TypeVar
 
+from scenewright.core.user_files import LONGEST_MARK, encoding_of
 from scenewright.evals.datasets.base import DatasetError, unreadable
 
 BLOCK = 1 << 16
@@ -158,7 +159,7 @@ class JsonText:
         ``place`` begins every error; ``most`` is the limit of an element in characters.
         """
         self._file, self._place, self._block, self._most = file, place, block, most
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._decoder: codecs.IncrementalDecoder | None = None
         self._text, self._at, self._ended = "", 0, False
         self._bytes = self._lines = 0
         self._fill()
@@ -187,10 +188,17 @@ class JsonText:
         try:
             block = self._file.read(max(self._block, len(rest)))
             self._ended = not block
+            if self._decoder is None:
+                marked = encoding_of(block[:LONGEST_MARK])
+                # The mark of UTF-8 counts among the bytes of an error's place.
+                encoding = marked.removesuffix("-sig")
+                self._decoder = codecs.getincrementaldecoder(encoding)()
             self._text = rest + self._decoder.decode(block, final=self._ended)
         except UnicodeDecodeError as error:
             raise self.error(
-                f"not UTF-8 text ({error.reason}), some bytes on: fetch the file again", len(rest)
+                f"not {error.encoding.upper()} text ({error.reason}), some bytes on: fetch the "
+                "file again",
+                len(rest),
             ) from error
         except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
             raise self.error(f"the packed file is damaged ({error}): fetch it again") from error

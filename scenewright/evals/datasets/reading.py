@@ -13,7 +13,13 @@ from typing import IO, Any
 from scenewright.core.formats.base import numbered
 from scenewright.core.intent import listed
 from scenewright.core.scene import MAX_OBJECTS, SceneError, SceneGraph, SceneObject, clean_name
-from scenewright.core.user_files import LONGEST_MARK, encoding_of, not_text, parsed_json
+from scenewright.core.user_files import (
+    LONGEST_MARK,
+    encoding_of,
+    not_text,
+    other_separator,
+    parsed_json,
+)
 from scenewright.evals.datasets.base import (
     DOUBTS,
     NO_SCENE,
@@ -149,6 +155,8 @@ def rows_of(
 def _check_columns(path: Path, columns: Sequence[str], needed: Sequence[str]) -> None:
     if not columns:
         raise DatasetError(f"{path} is empty: its first line must name the columns")
+    if hint := other_separator(columns):
+        raise DatasetError(f"{path} has one column, {columns[0]!r}{hint}")
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
         raise DatasetError(f"{path} has the column {twice[0]!r} twice: keep one")

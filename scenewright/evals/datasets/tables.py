@@ -30,6 +30,7 @@ from pydantic import ValidationError
 from scenewright.core.flushing import replacing
 from scenewright.core.formats import FormatWarning, load_scene, loads_scene
 from scenewright.core.formats.base import NATIVE_MARKER
+from scenewright.core.images import ENDINGS
 from scenewright.core.scene import SceneError, SceneGraph
 from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet, make_item, unreadable
 from scenewright.evals.datasets.reading import (
@@ -342,7 +343,6 @@ def _parquet(
 
 FOLDER_VERSION = 1
 FOLDER_NAME = "folder"
-PICTURES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
 SCENE = ".json"
 CAPTION = ".txt"
 _MOST_OF_A_CAPTION = 100_000
@@ -388,7 +388,7 @@ def _groups(root: Path, recursive: bool) -> Iterator[list[Path]]:
                     continue
                 if entry.is_dir():
                     inner.append(entry)
-                elif entry.suffix.lower() in PICTURES | {SCENE, CAPTION}:
+                elif entry.suffix.lower() in (*ENDINGS, SCENE, CAPTION):
                     by_name.setdefault(entry.stem, []).append(entry)
         except OSError as error:
             raise unreadable(folder, error) from error
@@ -409,7 +409,7 @@ def _folder_items(
 
 def _item(root: Path, files: list[Path], parse: str) -> Item:
     place = os.fspath(files[0])
-    pictures = [file for file in files if file.suffix.lower() in PICTURES]
+    pictures = [file for file in files if file.suffix.lower() in ENDINGS]
     if len(pictures) > 1:
         raise DatasetError(
             f"{pictures[0]} and {pictures[1].name} have one name: an item has one picture, so "

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from scenewright.agents.judges.replay import LIST_SEPARATOR, Row, TableError, read_table
 from scenewright.core.facts import Fact
-from scenewright.core.images import ImageError, load_image
+from scenewright.core.images import ENDINGS, ImageError, load_image
 from scenewright.core.ports.vision import Detection, DetectionError, Detector, RealismError
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
@@ -24,7 +24,6 @@ from scenewright.tools.vision.detection.files import ListedDetection, as_record,
 ITEMS_FILE = "items.csv"
 ORIGINALS = "originals"
 """Subfolder of a plain folder that holds the original photos, if there are any."""
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 _COLUMNS = ("item", "arm", "image", "prompt", "original", "facts")
 _FACTS = TypeAdapter(tuple[Fact, ...])
 
@@ -216,7 +215,7 @@ def _source(
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
     seen: dict[str, Path] = {}
     for file in sorted(folder.iterdir()):
-        if file.suffix.lower() in SUFFIXES and file.is_file():
+        if file.suffix.lower() in ENDINGS and file.is_file():
             if file.stem in seen:
                 raise RatingError(f"{seen[file.stem]} and {file} are two pictures of one item")
             seen[file.stem] = file
@@ -420,7 +419,7 @@ def _object_source(about: str, found: list[Pictured], left_out: dict[str, int]) 
         why = "; ".join(f"{n} × {reason}" for reason, n in left_out.items())
         raise RatingError(
             f"{about} has no pictures that can be rated{f' ({why})' if why else ''}: check where "
-            f"its pictures lie (--images), as {', '.join(SUFFIXES)}"
+            f"its pictures lie (--images), as {', '.join(ENDINGS)}"
         )
     return ObjectSource(about, tuple(found), left_out)
 

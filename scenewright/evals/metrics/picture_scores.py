@@ -32,7 +32,7 @@ from PIL import Image
 from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import Settings
 from scenewright.core.facts import ScoreCard
-from scenewright.core.images import ImageError, load_image
+from scenewright.core.images import ImageError, load_image, picture_named
 from scenewright.evals.metrics.base import (
     MetricError,
     MetricScore,
@@ -180,7 +180,6 @@ def make_clipscore(
 ORIGINAL = "original"
 _VERSION = 1
 """Increased when the same two pictures would get another score."""
-_ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 
 
 class PreferenceMetric:
@@ -249,9 +248,8 @@ class PreferenceMetric:
     def _other(self, sample: Sample) -> Image.Image | None:
         if self._baseline is None:
             return None if sample.original is None else sample.original()
-        places = (self._baseline / f"{sample.item.id}{ending}" for ending in _ENDINGS)
-        place = next((place for place in places if place.is_file()), None)
-        return None if place is None else load_image(place)
+        found = picture_named(self._baseline, sample.item.id)
+        return None if found is None else load_image(found)
 
     def _missing(self, sample: Sample) -> str:
         if self._baseline is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from scenewright.evals.runner.dataset_predicates import (
     file_for_loops,
     mark_of,
 )
+from scenewright.evals.runner.given_pictures import GivenPictures, folder_of
 from scenewright.evals.runner.served_versions import STEERED
 from scenewright.evals.store.journal import Unit
 from scenewright.graphs.drawing import boxes_of, stored_metadata, stored_prompt_count
@@ -50,7 +51,6 @@ _IDS = "dropped_ids"
 """Key of the ids of dropped facts in a row that is not yet in its table."""
 ASKED = "asked"
 """Key of a drawing's facts: judge of its loop → questions that it was asked."""
-_ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,14 @@ class GenerationContext:
     machine then repeats its idempotency keys; empty: it sends others."""
     own: DatasetPredicates | None = None
     """The predicates of the set, for wrong options; None: the package's alone."""
+
+    _given: dict[Path, GivenPictures] = field(default_factory=dict, compare=False, repr=False)
+
+    def given_in(self, folder: Path) -> GivenPictures:
+        """Return the pictures of a folder, whose names are read once."""
+        if folder not in self._given:
+            self._given[folder] = GivenPictures(folder)
+        return self._given[folder]
 
     def predicates_for(self, item: Item, profile: Profile) -> Predicates:
         """Return the predicates from which a loop takes the wrong options of its questions."""
@@ -131,14 +139,7 @@ def given_file(item: Item, arm: Arm, generation: GenerationContext) -> Path:
         if not Path(item.image).is_file():
             raise EvalError(f"there is no photo {item.image}: name the set's folder of images")
         return Path(item.image)
-    folder = generation.root / Path(arm.spec.folder or "").expanduser()
-    name = item.id.replace("/", "_")
-    places = [folder / str(arm.seed), folder / arm.backend / str(arm.seed), folder]
-    for place in places:
-        for ending in _ENDINGS:
-            if (file := place / f"{name}{ending}").is_file():
-                return file
-    raise EvalError(f"there is no picture {folder / name}.png (or {', '.join(_ENDINGS[1:])})")
+    return generation.given_in(folder_of(arm, generation.root)).file(item, arm.backend, arm.seed)
 
 
 async def draw(

@@ -24,7 +24,7 @@ from scenewright.agents.chat.language_replies import name_of
 from scenewright.config.profiles import DIRECTOR
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import Fact
-from scenewright.core.images import ImageError
+from scenewright.core.images import ImageError, upright_size
 from scenewright.core.ports.backend import ImageBackend
 from scenewright.core.ports.judge import Judge
 from scenewright.evals.datasets.base import Dataset, Item
@@ -37,6 +37,7 @@ from scenewright.evals.runner.dataset_predicates import (
     dataset_predicates,
 )
 from scenewright.evals.runner.forecast import CostForecast, CostLine
+from scenewright.evals.runner.given_pictures import check_items
 from scenewright.evals.runner.judging import (
     base_of,
     facts_to_ask,
@@ -183,6 +184,7 @@ async def estimate(
     config = await asyncio.to_thread(as_begun, config, folder)
     items = dataset if dataset is not None else open_dataset(config.dataset, base)
     eval_models = await build_eval_models(config, settings, given or EvalModelOverrides(), base)
+    await asyncio.to_thread(check_items, eval_models, items, base)
     count, sample = await asyncio.to_thread(reservoir, items, SAMPLE, random.Random("estimate"))
     place = None if folder is None else Path(folder)
     done = 0 if place is None else await asyncio.to_thread(_done, place, config, retry)
@@ -379,7 +381,6 @@ def _undrawn(item: Item, facts: Sequence[Fact], predicates: Predicates) -> Sampl
 def photo_size(item: Item) -> tuple[int, int]:
     """Return the size of an item's photo from its header, or a usual size."""
     try:
-        with Image.open(item.image or "") as photo:
-            return photo.size
-    except OSError:
+        return upright_size(item.image or "")
+    except ImageError:
         return _PHOTO

@@ -32,6 +32,7 @@ from scenewright.evals.runner.config import Arm, EvalConfig, as_begun, digest, f
 from scenewright.evals.runner.dataset_predicates import MARK, dataset_predicates, keep
 from scenewright.evals.runner.drawing import GenerationContext
 from scenewright.evals.runner.engines.base import Engine, EvalSession, LocalEngine
+from scenewright.evals.runner.given_pictures import check_items
 from scenewright.evals.runner.independence import (
     SELF_REPORTS,
     self_reports_of,
@@ -338,6 +339,7 @@ async def run_eval(
     items = dataset if dataset is not None else open_dataset(config.dataset, base)
     models = await asyncio.to_thread(engine.models, given, base)
     eval_models = await build_eval_models(config, settings, models, base)
+    await asyncio.to_thread(check_items, eval_models, items, base)
     await asyncio.to_thread(make_folder, place)
     with RunFolder(place).locked():
         config, eval_models = settle_aggregations(config, eval_models, settings, place)

@@ -27,8 +27,10 @@ _BATCH = 8
 _DEEP = (2, 4, 6, 8)
 """Last steps of which every other batch is drawn anew, to captions: about as in runs, in places
 that are known."""
-_REACH = 4
+_REACH = 2
 """Pixels that what is drawn anew may have moved."""
+_WINDOW = 2
+"""Pixels that a window of :func:`similarity` reaches beyond its middle."""
 _FAITHFUL = 0.86
 """Mean similarity to the painting from which on a redrawn thing is the one that was painted.
 
@@ -125,17 +127,29 @@ def _likeness(image: Image.Image, painted: Flawed, reach: int) -> dict[str, floa
         for item_id, seen in _owned(painted.truth).items()
         if item_id not in painted.lacking and seen.any()
     }
-    found = dict.fromkeys(owned, -1.0)
-    drawn, wanted = to_pixels([image]), to_pixels([painted.image])
-    padded = functional.pad(wanted, (reach,) * 4, mode="replicate")
-    for down in range(-reach, reach + 1):
-        for right in range(-reach, reach + 1):
-            top, left = reach - down, reach - right
-            moved = padded[..., top : top + SIZE, left : left + SIZE]
-            like = similarity(drawn, moved)[0].numpy()
-            for item_id, seen in owned.items():
-                there = np.roll(seen, (down, right), (0, 1))
-                found[item_id] = max(found[item_id], float(like[there].mean()))
+    found = {}
+    edge = reach + _WINDOW
+    drawn, wanted = (
+        functional.pad(to_pixels([one]), (edge,) * 4, mode="replicate")
+        for one in (image, painted.image)
+    )
+    moves = [(y, x) for y in range(2 * reach + 1) for x in range(2 * reach + 1)]
+    for item_id, seen in owned.items():
+        rows, columns = (np.flatnonzero(seen.any(axis)) for axis in (1, 0))
+        top, left = int(rows[0]), int(columns[0])
+        # Windows reach beyond the thing.
+        height = int(rows[-1]) + 1 - top + 2 * _WINDOW
+        width = int(columns[-1]) + 1 - left + 2 * _WINDOW
+        painting = wanted[
+            ..., top + reach : top + reach + height, left + reach : left + reach + width
+        ]
+        near = torch.cat(
+            [drawn[..., top + y : top + y + height, left + x : left + x + width] for y, x in moves]
+        )
+        like = similarity(near, painting.expand(len(moves), -1, -1, -1))
+        like = like[:, _WINDOW:-_WINDOW, _WINDOW:-_WINDOW]
+        own = torch.from_numpy(seen[top : int(rows[-1]) + 1, left : int(columns[-1]) + 1])
+        found[item_id] = float(like[:, own].mean(1).max())
     return found
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from scenewright.core.images import ImageError, hash_of_image, load_image, nothing_drawn
+from scenewright.core.images import ENDINGS, ImageError, hash_of_image, load_image, nothing_drawn
 from scenewright.core.sqlite_file import SqliteFile
 from scenewright.core.validation import FrozenModel, first_problem
 from scenewright.evals.datasets.base import DatasetError
@@ -78,7 +78,6 @@ class StyleStore(SqliteFile):
         self._put("style", [(scorer, picture, score) for picture, score in scores.items()])
 
 
-ENDINGS = frozenset((".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff"))
 """Endings of the files of a folder that are taken for pictures."""
 _THREADS = 4
 _AHEAD = 16

@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from scenewright.core.error_text import error_text
 from scenewright.core.images import hash_of_image
 from scenewright.core.ports.vision import ExtractionError, PairScores, Thing
+from scenewright.core.user_files import read_user_text
 from scenewright.core.validation import first_problem
 
 Scores = Callable[[Image.Image, Sequence[Thing]], Sequence[PairScores]]
@@ -87,10 +88,7 @@ class ScoreTable:
     @classmethod
     def load(cls, path: Path) -> ScoreTable:
         """Return the scores of a file; ``ExtractionError`` names the entry that cannot be used."""
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise ExtractionError(f"{path} cannot be read: {error.strerror or error}") from error
+        data = read_user_text(path, ExtractionError).encode()
         try:
             table = ScoreFile.model_validate_json(data)
         except ValidationError as error:
