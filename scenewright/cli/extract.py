@@ -76,7 +76,10 @@ def extract(
         raise terminal.fail("--to is the format of --out: add --out FILE")
     if to is not None and to not in FORMATS:
         raise FormatError(f"unknown format {to!r}: use one of {', '.join(FORMATS)}")
-    pictures = {path: load_image(path) for path in images}
+    for path in images:
+        # A name that is mistyped ends the command before any work; a damaged file does not.
+        if not path.is_file():
+            load_image(path)
     if out is not None:
         terminal.check_writable(out)
     if show is not None:
@@ -85,11 +88,12 @@ def extract(
 
     async def read_pictures() -> tuple[list[Read], int]:
         async def read_one(path: Path) -> Read:
-            return path, pictures[path], await made.extract(pictures[path])
+            picture = load_image(path)
+            return path, picture, await made.extract(picture)
 
         try:
             errors = (ExtractionError, ImageError)
-            return await each_picture(tuple(pictures), read_one, errors, quiet)
+            return await each_picture(tuple(dict.fromkeys(images)), read_one, errors, quiet)
         finally:
             await made.aclose()
 

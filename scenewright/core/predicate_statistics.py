@@ -334,9 +334,10 @@ def load_predicates(name: str = DEFAULT) -> PredicateStatistics:
         return _of_file(path, path.stat().st_mtime_ns)
     except (OSError, UserFileError) as error:
         known = ", ".join(BUILT_IN)
+        why = f" ({error})" if isinstance(error, UserFileError) else ""
         raise PredicateError(
-            f"cannot read predicate statistics from '{name}': name one of {known}, or a file of "
-            "them"
+            f"cannot read predicate statistics from '{name}'{why}: name one of {known}, or a file "
+            "of them"
         ) from error
 
 

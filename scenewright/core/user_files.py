@@ -134,4 +134,4 @@ def as_model(data: object, model: type[M], where: str, wrong: type[Exception] = 
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise wrong(f"{where}: {first_problem(error, 'the file')}") from error
+        raise wrong(f"{where}: {first_problem(error)}") from error

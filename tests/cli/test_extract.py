@@ -131,6 +131,15 @@ def test_several_pictures_are_json_lines_and_one_that_fails_is_told() -> None:
     assert rows[0]["dropped"][0]["stage"] == "relations"
 
 
+def test_a_damaged_picture_among_others_loses_none_of_them() -> None:
+    whole = Path("two.png").read_bytes()
+    Path("cut.png").write_bytes(whole[: len(whole) // 2])
+    done = call("one.png", "cut.png", "two.png", "--out", "seen.jsonl")
+    assert done.exit_code == 3
+    assert "cut.png" in done.stderr
+    assert len(Path("seen.jsonl").read_text("utf-8").splitlines()) == 2
+
+
 def test_json_is_one_record_a_picture_and_nothing_else() -> None:
     done = call("one.png", "two.png", "--json", "--quiet")
     rows = [json.loads(line) for line in done.stdout.splitlines()]

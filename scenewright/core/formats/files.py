@@ -22,6 +22,7 @@ from scenewright.core.formats.base import (
     split_id,
     write_native,
 )
+from scenewright.core.formats.published import translated
 from scenewright.core.scene import SceneGraph
 from scenewright.core.user_files import decoded
 
@@ -33,7 +34,7 @@ Writer = Callable[[SceneGraph], dict[str, Any]]
 
 def _entries(text: str, where: str) -> list[tuple[Any, str]]:
     """Return the JSON entries of a file and their places."""
-    data = parse_json(text, where)
+    data = translated(parse_json(text, where))
     if isinstance(data, list):
         begin = f"{where}: " if where else ""
         return [(entry, f"{begin}[{index}]") for index, entry in enumerate(data)]

@@ -148,10 +148,10 @@ def check_items(models: EvalModels, items: Dataset, root: Path) -> None:
                 f"0 of {count} items have a scene, which every metric here needs: "
                 + (f"the first could not be read ({first})" if first else _READ_PROMPTS)
             )
-    _check_given(models.arms, items, root)
+    check_given(models.arms, items, root)
 
 
-def _check_given(arms: Sequence[Arm], items: Iterable[Item], root: Path) -> None:
+def check_given(arms: Sequence[Arm], items: Iterable[Item], root: Path) -> None:
     """Raise ``EvalError`` unless each item of every arm with given pictures has one of its own."""
     given = [arm for arm in arms if arm.spec.source == "given"]
     if not given:

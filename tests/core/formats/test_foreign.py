@@ -214,3 +214,71 @@ def test_detection(data: Any, expected: str) -> None:
 
 def test_text_is_triplets() -> None:
     assert detect_format("dog on rug") == "triplets"
+
+
+DOG = {"object_id": 1, "name": "dog"}
+CAR = {"object_id": 2, "names": ["car"]}
+PUBLISHED: dict[str, Any] = {
+    "GQA": {
+        "7": {
+            "objects": {
+                "a": {
+                    "name": "dog",
+                    "attributes": ["red"],
+                    "relations": [{"object": "b", "name": "on"}],
+                },
+                "b": {"name": "car", "attributes": [], "relations": []},
+            }
+        }
+    },
+    "PSG": {
+        "data": [
+            {"annotations": [{"category_id": 1}, {"category_id": 2}], "relations": [[0, 1, 1]]}
+        ],
+        "thing_classes": ["cat", "dog"],
+        "stuff_classes": ["car-other-merged"],
+        "predicate_classes": ["over", "on"],
+    },
+    "relationships of Visual Genome": [
+        {
+            "image_id": 7,
+            "relationships": [
+                {"predicate": "on", "subject": {"object_id": 1, "names": []}, "object": CAR},
+                {"predicate": "near", "subject": CAR, "object": DOG},
+            ],
+        }
+    ],
+    "sng_parser": {
+        "entities": [
+            {
+                "head": "dogs",
+                "lemma_head": "dog",
+                "modifiers": [
+                    {"dep": "det", "span": "the"},
+                    {"dep": "amod", "span": "red", "lemma_span": "red"},
+                ],
+            },
+            {"head": "car", "modifiers": []},
+        ],
+        "relations": [{"subject": 0, "relation": "on", "object": 1}],
+    },
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_files_as_others_publish_them_are_read(name: str) -> None:
+    scene = loads(PUBLISHED[name])
+    assert [item.name for item in scene.objects] == ["dog", "car"]
+    names = {item.id: item.name for item in scene.objects}
+    told = [(names[r.source], r.predicate, names[r.target]) for r in scene.relations]
+    assert told[0] == ("dog", "on", "car")
+    if name in ("GQA", "sng_parser"):
+        assert scene.objects[0].attributes == {"color": "red"}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_damaged_file_of_others_is_an_error(name: str) -> None:
+    text = json.dumps(PUBLISHED[name])
+    for broken in (text.replace('"on"', "7"), text.replace('"dog', '"'), text[:-1]):
+        with pytest.raises(FormatError):
+            loads_scene(broken)

@@ -11,8 +11,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from PIL import ExifTags, Image
 
 from scenewright.core.formats import load_scenes
+from scenewright.core.images import load_image, upright_size
 from scenewright.evals.annotation.graph_sets import read_graphs
 from scenewright.evals.annotation.panel_queries import Voter
 from scenewright.evals.annotation.pipeline import Building
@@ -281,3 +283,19 @@ async def test_a_reply_of_rubbish_costs_that_reply_alone(tmp_path: Path) -> None
     chat = strange.parser.chat
     assert isinstance(chat, ReplyingChat)
     assert len(chat.sent) == 4, "each was told once what is wrong"
+
+
+async def test_boxes_of_a_turned_photo_are_those_of_the_upright_one(tmp_path: Path) -> None:
+    photos = Photos(tmp_path / "photos", 2)
+    for at, orientation in enumerate((1, 6)):
+        file = tmp_path / "photos" / f"{at}.png"
+        upright = Image.open(file).convert("RGB")
+        exif = Image.Exif()
+        exif[ExifTags.Base.Orientation] = orientation
+        stored = upright if orientation == 1 else upright.transpose(Image.Transpose.ROTATE_90)
+        stored.save(file, exif=exif)
+        assert upright_size(file) == load_image(file).size == (64, 48)
+    made = await built(tmp_path / "set", photos, panel(), text_model())
+    assert made.photos == {"kept": 2}
+    first, second = lines_of(tmp_path / "set" / "graphs.jsonl")
+    assert first["objects"] == second["objects"]
