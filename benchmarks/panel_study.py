@@ -31,10 +31,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks._harness import DATA, Progress, benchmark, figure, prefixed, progress
+from benchmarks._recovery import ESTIMATORS, Recovered, recovered, recovery
 from scenewright.agents.panel.aggregation import expit
 from scenewright.evals.studies.panel.aggregators.registry import AGGREGATORS
 from scenewright.evals.studies.panel.attacks import Attack, AttackKind, breakdown_points
-from scenewright.evals.studies.panel.recovering import ESTIMATORS, Recovered, recovered, recovery
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,

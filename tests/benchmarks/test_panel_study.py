@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks._recovery import ESTIMATORS, Recovered
 from benchmarks.panel_study import breakdowns, honest, panel, recovery_figures
-from scenewright.evals.studies.panel.recovering import ESTIMATORS, Recovered
 
 
 def test_figures_are_named_by_what_is_estimated_and_how() -> None:

@@ -184,7 +184,7 @@ async def estimate(
     config = await asyncio.to_thread(as_begun, config, folder)
     items = dataset if dataset is not None else open_dataset(config.dataset, base)
     eval_models = await build_eval_models(config, settings, given or EvalModelOverrides(), base)
-    await asyncio.to_thread(check_items, eval_models, items, base)
+    await asyncio.to_thread(check_items, eval_models.arms, eval_models.metrics, items, base)
     count, sample = await asyncio.to_thread(reservoir, items, SAMPLE, random.Random("estimate"))
     place = None if folder is None else Path(folder)
     done = 0 if place is None else await asyncio.to_thread(_done, place, config, retry)

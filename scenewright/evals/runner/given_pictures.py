@@ -20,16 +20,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scenewright.core.images import ENDINGS
 from scenewright.evals.datasets.base import NO_SCENE, Dataset, Item
 from scenewright.evals.datasets.reading import json_lines, rows_of
 from scenewright.evals.errors import EvalError
+from scenewright.evals.metrics.base import Metric
 from scenewright.evals.runner.config import Arm
-
-if TYPE_CHECKING:
-    from scenewright.evals.runner.model_setup import EvalModels
 
 MANIFEST = "pictures.csv"
 _METADATA, _SAMPLES = "metadata.jsonl", "samples"
@@ -135,10 +132,9 @@ def folder_of(arm: Arm, root: Path) -> Path:
     return root / Path(arm.spec.folder or "").expanduser()
 
 
-def check_items(models: EvalModels, items: Dataset, root: Path) -> None:
+def check_items(arms: Sequence[Arm], metrics: Sequence[Metric], items: Dataset, root: Path) -> None:
     """Raise ``EvalError`` if no item can be scored, or given pictures do not fit the items."""
-    needs = [metric.needs for metric in models.metrics]
-    if all(need & {"scene", "judges"} for need in needs):
+    if all(metric.needs & {"scene", "judges"} for metric in metrics):
         items_with = (item for item in items if item.scene is not None or item.facts)
         if next(items_with, None) is None:
             count, first = 0, ""
@@ -148,7 +144,7 @@ def check_items(models: EvalModels, items: Dataset, root: Path) -> None:
                 f"0 of {count} items have a scene, which every metric here needs: "
                 + (f"the first could not be read ({first})" if first else _READ_PROMPTS)
             )
-    check_given(models.arms, items, root)
+    check_given(arms, items, root)
 
 
 def check_given(arms: Sequence[Arm], items: Iterable[Item], root: Path) -> None:

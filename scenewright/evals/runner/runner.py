@@ -339,7 +339,7 @@ async def run_eval(
     items = dataset if dataset is not None else open_dataset(config.dataset, base)
     models = await asyncio.to_thread(engine.models, given, base)
     eval_models = await build_eval_models(config, settings, models, base)
-    await asyncio.to_thread(check_items, eval_models, items, base)
+    await asyncio.to_thread(check_items, eval_models.arms, eval_models.metrics, items, base)
     await asyncio.to_thread(make_folder, place)
     with RunFolder(place).locked():
         config, eval_models = settle_aggregations(config, eval_models, settings, place)

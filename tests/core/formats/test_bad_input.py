@@ -149,7 +149,7 @@ def test_not_utf8(tmp_path: Path) -> None:
     path.write_bytes("chien près".encode("latin-1"))
     with pytest.raises(FormatError, match=r"scene.txt is not text: byte 9 is not UTF-8: save"):
         load_scene(path)
-    path.write_bytes("dog".encode("utf-16"))
+    path.write_bytes("dög".encode("utf-16-le"))
     with pytest.raises(FormatError, match="UTF-8"):
         load_scene(path)
 

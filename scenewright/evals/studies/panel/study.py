@@ -210,7 +210,6 @@ PARTS: tuple[str, ...] = (
     "questions",
     "circularity",
     "power",
-    "recovery",
 )
 """Names in the order of the page; each is a module beside this one that holds ``PART``."""
 

@@ -1,22 +1,15 @@
-"""Likenesses of tables, and whether what is put in comes out."""
+"""Whether estimators find what is put into a simulated table."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from benchmarks._recovery import ESTIMATORS, Recovered, recovered, recovery, truths_of
 from scenewright.evals.studies.panel.estimators import (
     calibration_errors,
     effective_judges,
     error_phi,
-)
-from scenewright.evals.studies.panel.recovering import (
-    ESTIMATORS,
-    Recovered,
-    recovered,
-    recovery,
-    spec_like,
-    truths_of,
 )
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
@@ -24,7 +17,6 @@ from scenewright.evals.studies.panel.simulator import (
     SimulationSpec,
     simulate,
 )
-from scenewright.evals.studies.panel.table import PanelStudyError
 
 SPEC = SimulationSpec(
     judges=(
@@ -37,55 +29,6 @@ SPEC = SimulationSpec(
     n_items=400,
     difficulty=0.1,
 )
-
-
-def test_a_likeness_has_what_the_table_was_made_of() -> None:
-    table = simulate(SPEC)
-    like = spec_like(table, seed=5)
-    assert (like.objects, like.attributes, like.relations) == (3, 3, 2)
-    assert (like.n_items, like.seed, like.dependent) == (400, 5, True)
-    assert like.difficulty == pytest.approx(0.1, abs=0.05)
-    for mine, made in zip(like.judges, SPEC.judges, strict=True):
-        assert (mine.id, mine.family, mine.votes_only) == (made.id, made.family, made.votes_only)
-        for rate, put_in, holds in (
-            (mine.sensitivity, made.sensitivity, 1.0),
-            (mine.specificity, made.specificity, 0.0),
-        ):
-            n = (1.0 - made.unscored) * int((table.truth == holds).sum())
-            assert abs(rate - put_in) < 4.0 * np.sqrt(put_in * (1.0 - put_in) / n)
-        assert mine.unscored == pytest.approx(made.unscored, abs=0.02)
-        assert mine.temperature == pytest.approx(made.temperature, rel=0.12)
-        assert mine.correlation == pytest.approx(made.correlation, abs=0.12)
-        assert mine.usd == pytest.approx(made.usd, rel=0.03)
-    for mine_model, made_model in zip(like.models, SPEC.models, strict=True):
-        assert mine_model.id == made_model.id
-        # Of facts whose parents hold: the own condition alone.
-        for kind in ("object", "attribute", "relation"):
-            assert mine_model.holds(kind) == pytest.approx(made_model.prevalence, abs=0.05)
-
-
-def test_a_likeness_without_truth_is_what_the_answers_show() -> None:
-    made = SPEC.model_copy(
-        update={
-            "judges": tuple(j.model_copy(update={"correlation": 0.0}) for j in SPEC.judges),
-            "difficulty": 0.0,
-        }
-    )
-    table = simulate(made)
-    blind = table.with_said(table.said)
-    object.__setattr__(blind, "truth", np.full(len(table.facts), np.nan))
-    like = spec_like(blind)
-    for mine, put_in in zip(like.judges, made.judges, strict=True):
-        assert mine.sensitivity == pytest.approx(put_in.sensitivity, abs=0.04)
-        assert mine.specificity == pytest.approx(put_in.specificity, abs=0.06)
-        assert mine.temperature == 1.0
-    assert like.models[0].prevalence < like.models[1].prevalence - 0.15
-
-
-def test_no_answers_have_no_likeness() -> None:
-    table = simulate(SPEC.model_copy(update={"n_items": 2}))
-    with pytest.raises(PanelStudyError, match="has no answers"):
-        spec_like(table.with_said(np.full(table.said.shape, np.nan)))
 
 
 def test_truths_are_what_a_large_table_shows() -> None:
