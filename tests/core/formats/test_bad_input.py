@@ -147,7 +147,7 @@ def test_a_directory(monkeypatch, tmp_path: Path) -> None:
 def test_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "scene.txt"
     path.write_bytes("chien près".encode("latin-1"))
-    with pytest.raises(FormatError, match=r"scene.txt is not text: byte 9 is not UTF-8: save"):
+    with pytest.raises(FormatError, match=r"scene.txt is not UTF-8 text \(byte 9\): save"):
         load_scene(path)
     path.write_bytes("dög".encode("utf-16-le"))
     with pytest.raises(FormatError, match="UTF-8"):

@@ -113,7 +113,7 @@ def test_a_table_of_ones_own_can_stand_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[", "not a valid TOML"),
+        ("[", "is not valid TOML"),
         ("x = 3", r"\[x\] must be a table"),
         ('[x]\ncategories = ["a"]', r"\[x\]: keys"),
         ('[x]\ncategories = []\nkeys = ["a"]', r"\[x\]: categories"),

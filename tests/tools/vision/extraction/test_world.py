@@ -49,7 +49,7 @@ def test_a_world_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("kinds = [", "is not TOML"),
+        ("kinds = [", "is not valid TOML"),
         ("kinds = []", "kinds"),
         ('kinds = ["a", "a"]', "listed twice"),
         ('kinds = ["a"]\ncolour = 1', "colour"),
