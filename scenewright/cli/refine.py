@@ -291,7 +291,7 @@ def show_run(view: RunRecord, page: Path | None, ids: bool = False) -> terminal.
     }
     if looks:
         where.print(legend(looks, where))
-    return exit_code(view.card("loop"))
+    return exit_code(view.card(view.shown_role))
 
 
 def prompt_warnings(view: RunRecord) -> list[str]:
@@ -314,7 +314,7 @@ def run_json(view: RunRecord, page: Path | None) -> dict[str, Any]:
 
     kept = view.best.candidate if view.best is not None else None
     return {
-        "exit_code": exit_code(view.card("loop")),
+        "exit_code": exit_code(view.card(view.shown_role)),
         "folder": view.folder,
         "image": view.image_path(kept.image) if kept is not None else None,
         "page": page,
@@ -342,6 +342,7 @@ def score(
     """
     from scenewright.cli.run_display import card_lines, legend, score_table, unscored_lines
     from scenewright.core.images import load_image
+    from scenewright.runs.record import shown_role
     from scenewright.runs.report.words import verdict_mark
     from scenewright.runs.scoring import score as ask
     from scenewright.runs.scoring import swapped
@@ -363,7 +364,8 @@ def score(
         terminal.note(scene_line(read.scene))
         terminal.note("loading the judges")
     found = terminal.run_async(ask(picture, read, chosen, realism=choices.realism))
-    code = exit_code(found.loop)
+    read_by = shown_role(found.loop, found.report)
+    code = exit_code(found.report if read_by == "report" else found.loop)
     # The figures that scripts look for come before the cards in full.
     scores = {"loop": card_json(found.loop), "report": card_json(found.report)}
     data = found.model_dump(mode="json")

@@ -16,6 +16,7 @@ from scenewright.core.images import ImageError, ImageStore
 from scenewright.core.intent import Doubt
 from scenewright.core.scene import SceneGraph
 from scenewright.graphs.reporting import Reporting
+from scenewright.runs.record import shown_role
 from scenewright.runs.result import RunResult
 from scenewright.service.core.requests import stored_intent
 from scenewright.service.core.schemas import ScoreResponse, Status, Summary
@@ -282,7 +283,7 @@ def run_reply(
             if at is None:
                 there = ", ".join(str(record.round) for record in result.rounds) or "none yet"
                 raise LookupError(f"the run has no round {round}: there are {there}")
-        card = at.loop_card if at is not None else None
+        card = at.card(shown_role(at.loop_card, at.report_card)) if at is not None else None
         known = {
             "stop_reason": result.stop_reason,
             "limit": result.limit,
