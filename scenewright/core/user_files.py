@@ -54,8 +54,8 @@ def decoded(data: bytes, where: str, wrong: type[Exception] = UserFileError) -> 
 def not_text(where: str, error: UnicodeDecodeError) -> str:
     """Return the message for a file that is not text in the encoding it should have."""
     return (
-        f"{where} is not {error.encoding.upper()} text (byte {error.start + 1}): save the file with "
-        "UTF-8 encoding"
+        f"{where} is not {error.encoding.upper()} text (byte {error.start + 1}): save the file "
+        "with UTF-8 encoding"
     )
 
 

@@ -160,10 +160,11 @@ def holm(p_values: ArrayLike) -> Array:
     With p₍₁₎ ≤ … ≤ p₍ₘ₎ the i-th becomes max over j ≤ i of (m − j + 1)·p₍ⱼ₎, at most 1. Raises
     ``ValueError`` for values outside of [0, 1] or not finite.
     """
-    p, order = _sorted(p_values)
-    m = len(p)
-    stepped = np.maximum.accumulate(p * (m - np.arange(m)))
-    return _back(stepped, order)
+    p = _checked(p_values)
+    order = np.argsort(p, kind="stable")
+    corrected = np.empty_like(p)
+    corrected[order] = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
+    return np.minimum(corrected, 1.0)
 
 
 def benjamini_hochberg(p_values: ArrayLike) -> Array:
@@ -172,24 +173,17 @@ def benjamini_hochberg(p_values: ArrayLike) -> Array:
     The i-th smallest of m becomes min over j ≥ i of (m / j)·p₍ⱼ₎, at most 1. Raises ``ValueError``
     for values outside of [0, 1] or not finite.
     """
-    p, order = _sorted(p_values)
-    m = len(p)
-    scaled = p * (m / np.arange(1, m + 1))
-    return _back(np.minimum.accumulate(scaled[::-1])[::-1], order)
+    from scipy.stats import false_discovery_control
+
+    p = _checked(p_values)
+    return np.asarray(false_discovery_control(p)) if len(p) else p
 
 
-def _sorted(p_values: ArrayLike) -> tuple[Array, NDArray[np.intp]]:
+def _checked(p_values: ArrayLike) -> Array:
     p = np.asarray(p_values, np.float64)
     if p.ndim != 1 or not np.all((p >= 0.0) & (p <= 1.0)):
         raise ValueError("p-values are numbers from 0 to 1: correct those that exist")
-    order = np.argsort(p, kind="stable")
-    return p[order], order
-
-
-def _back(values: Array, order: NDArray[np.intp]) -> Array:
-    result = np.empty_like(values)
-    result[order] = np.minimum(values, 1.0)
-    return result
+    return p
 
 
 RESAMPLES = 2000

@@ -166,15 +166,14 @@ def figures_of(scores: Sequence[float], labels: Sequence[Label], seed: int = 0) 
 
 
 def auc(scores: Array, truth: Array) -> float:
-    """Return the area under the ROC curve by mean ranks; NaN with one class alone."""
-    from scipy.stats import rankdata
+    """Return the area under the ROC curve by ranks; NaN with one class alone."""
+    from scipy.stats import mannwhitneyu
 
-    positive = truth > 0.5
-    n, m = int(positive.sum()), int((~positive).sum())
-    if n == 0 or m == 0:
+    positive, negative = scores[truth > 0.5], scores[truth <= 0.5]
+    if not len(positive) or not len(negative):
         return float("nan")
-    ranks = rankdata(scores)
-    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * m))
+    won = mannwhitneyu(positive, negative, method="asymptotic").statistic
+    return float(won / (len(positive) * len(negative)))
 
 
 def _accuracy(scores: Array, truth: Array) -> float:

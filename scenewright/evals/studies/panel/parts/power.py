@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field
+from scipy.stats import binomtest
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.reporting import plots
@@ -44,7 +45,6 @@ from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
 
-_Z = 1.959964
 _COMPONENTS = {
     "item": "items, common to all judges",
     "fact": "facts of an item, common to all judges",
@@ -318,10 +318,8 @@ def _simulated(
 
 def _wilson(hits: int, n: int) -> Estimate:
     """Share with Wilson's (1927) interval."""
-    p = hits / n
-    middle = (p + _Z * _Z / (2 * n)) / (1 + _Z * _Z / n)
-    half = _Z * float(np.sqrt(p * (1 - p) / n + _Z * _Z / (4 * n * n))) / (1 + _Z * _Z / n)
-    return Estimate(value=p, low=middle - half, high=middle + half, n=n)
+    interval = binomtest(hits, n).proportion_ci(LEVEL, "wilson")
+    return Estimate(value=hits / n, low=interval.low, high=interval.high, n=n)
 
 
 def _several(context: PanelStudyContext, formula: _Formula, effect: float) -> Rows:

@@ -148,7 +148,14 @@ def test_without_pairs_images_are_compared_unpaired() -> None:
     assert "different prompts" in found.findings[0]
     assert not found.records["models_compared"]
     assert [row for row in found.records["several_models"] if row["holm_power"] is None]
-    assert found.records["power_simulated"]
+    simulated = found.records["power_simulated"]
+    assert simulated
+    for row in simulated:
+        # Wilson (1927): where the distance to the share seen is 1.96 standard errors of the limit.
+        seen, n = row["value"], row["studies"]
+        for limit in (row["low"], row["high"]):
+            error = (limit * (1 - limit) / n) ** 0.5
+            assert abs(seen - limit) == pytest.approx(1.959964 * error, abs=1e-6)
 
 
 def test_a_slope_can_be_set_and_is_estimated_without_truth() -> None:
