@@ -130,6 +130,7 @@ DOORS = {
         "p.json", '{"counts": {"on": [["dög", "mat", 2]]}}', lambda p: load_predicates(str(p))
     ),
     "table of prompts": Door("t.csv", 'id,prompt\n1,"a dög"\n', items_of("table")),
+    "list of prompts": Door("t.txt", "a dög\n\ntwo cats\n", items_of("table")),
     "lines of prompts": Door("t.jsonl", '{"id": "1", "prompt": "a dög"}\n', items_of("table")),
     "evaluation": Door("e.toml", _TASK, load_config),
     "annotation": Door("a.toml", _ANNOTATION, load_annotate_config),

@@ -36,6 +36,7 @@ from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet, mak
 from scenewright.evals.datasets.reading import (
     check_parse,
     json_lines,
+    lines_of,
     opened,
     parsed,
     rows_of,
@@ -224,7 +225,9 @@ def _scene(value: Any, place: str) -> SceneGraph | None:
 
 TABLE_VERSION = 1
 TABLE_NAME = "table"
-SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson")
+LINES = ".txt"
+"""Ending of a list of prompts, one a line."""
+SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", LINES)
 _BATCH = 256
 
 Cells = Mapping[str, Any]
@@ -276,7 +279,8 @@ def table_files(path: Path | None) -> list[Path]:
                 "may be packed, .gz)"
             )
         return [path]
-    files = sorted(f for f in path.iterdir() if suffix_of(f) and f.is_file())
+    # Text files lie beside tables as notes: one that is meant is named.
+    files = sorted(f for f in path.iterdir() if suffix_of(f) not in ("", LINES) and f.is_file())
     kinds = sorted({suffix_of(file) for file in files})
     if len(kinds) != 1:
         held = f"holds tables of several kinds ({', '.join(kinds)})" if kinds else "holds no table"
@@ -308,6 +312,10 @@ def _rows(
     if kind in (".jsonl", ".ndjson"):
         # Each line may hold other keys: a lost field shows in the item that lacks it.
         yield from json_lines(file)
+        return
+    if kind == LINES:
+        for number, line in lines_of(file):
+            yield f"{file}, line {number}", {columns["prompt"]: line.strip()}
         return
     checked = False
     for place, row in rows_of(file, delimiter="\t" if kind == ".tsv" else ","):

@@ -158,7 +158,7 @@ def test_cells_that_are_wrong_name_their_place(
 
 
 def test_files_that_are_no_tables_are_told(tmp_path: Path) -> None:
-    text = write(tmp_path / "t.jsonl", ROWS).rename(tmp_path / "t.txt")
+    text = write(tmp_path / "t.jsonl", ROWS).rename(tmp_path / "t.md")
     with pytest.raises(DatasetError, match=r"its name must end in \.parquet, \.csv"):
         tables.load_table(text)
     (tmp_path / "empty").mkdir()
@@ -257,3 +257,11 @@ def test_memory_does_not_grow_with_the_table(tmp_path: Path, kind: str) -> None:
     peak(300)
     # Ids are remembered, at about 100 bytes each; the prompts alone are 170 bytes.
     assert peak(4000) - peak(500) < 3500 * 140 + 300_000
+
+
+def test_a_list_of_prompts_is_a_set(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.TXT"
+    file.write_text("a red dog\r\n\r\n two cats, one red \r\n", encoding="utf-8")
+    items = list(tables.load_table(file, parse="rules"))
+    assert [item.prompt for item in items] == ["a red dog", "two cats, one red"]
+    assert items[0].scene is not None
