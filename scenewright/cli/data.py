@@ -8,6 +8,8 @@ Args:
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import json
 from collections import Counter
@@ -232,6 +234,71 @@ def sample(
     classes = ", ".join(f"{label or 'no class'} {n}" for label, n in sorted(held.items()))
     terminal.say(f"wrote {count:,} items to {out} ({classes})")
     terminal.say(f'read it with: name = "table", path = "{out}"')
+
+
+@app.command()
+def leaks(
+    name: str,
+    against: str,
+    path: Path | None = None,
+    against_path: Path | None = None,
+    set_: SetOption = None,
+    extractor: str | None = None,
+    least: options.OptionalShare = None,
+    out: options.OptionalOut = None,
+    vectors: Path = Path("leakage"),
+    as_json: options.Json = False,
+) -> terminal.Exit:
+    """List the photos of a set that a test set holds already, or ones like them.
+
+    Exit codes: 0 none; 1 some; 2 wrong input; 3 could not run.
+
+    Examples of use:
+
+      scenewright data leaks folder folder --path train --against-path test
+
+      scenewright data leaks table megasg --path list.csv --extractor miniature
+
+    Args:
+        against (NAME): The test set.
+        against_path: Its file or folder.
+        extractor: Of vectors: a repository as OWNER/NAME, a folder, miniature or module:function;
+            default: openai/clip-vit-base-patch16.
+        least: Cosine of vectors from which on two pictures are too alike; default: 0.9.
+        out (FILE): Write the pairs as CSV: photo, like, similarity.
+        vectors (FOLDER): Where vectors are kept, so that none is computed twice.
+    """
+    from scenewright.evals.annotation.config import CLIP, LEAST_ALIKE
+    from scenewright.evals.annotation.leakage import leaks_between
+    from scenewright.evals.metrics.extractors import extractor_of
+
+    if out is not None:
+        terminal.check_writable(out)
+    made = extractor_of("leakage", extractor or CLIP, "projection", {})
+    sets = open_set(name, path, set_), open_set(against, against_path, None)
+    with show_progress("comparing", False) as show:
+        found = terminal.run_async(
+            leaks_between(*sets, made, vectors, least or LEAST_ALIKE, lambda done: show(done, None))
+        )
+    heads = ("photo", "like", "similarity")
+    pairs = [(file, like, round(value, 4)) for file, (like, value) in found.found.items()]
+    if out is not None:
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows([heads, *pairs])
+        terminal.write_file(out, lambda place: place.write_text(text.getvalue(), "utf-8"))
+    terminal.print_if_json(
+        {
+            "photos": found.photos,
+            "against": found.against,
+            "unread": found.unread,
+            "leaks": [dict(zip(heads, pair, strict=True)) for pair in pairs],
+        }
+    )
+    terminal.print_table(heads, [(a, b, f"{value:.2f}") for a, b, value in pairs[:_TOP]])
+    terminal.say(f"{len(pairs):,} of {found.photos:,} photos are like one of {found.against:,}")
+    if found.unread:
+        terminal.note(f"note: not read: {len(found.unread):,}, such as {next(iter(found.unread))}")
+    return terminal.Exit.MISSING if pairs else terminal.Exit.OK
 
 
 def open_set(

@@ -74,6 +74,7 @@ def annotate(
         limit_usd: Ask before work that costs more than this many dollars.
     """
     from scenewright.evals.annotation.engine import engine_of
+    from scenewright.evals.annotation.leakage import guarded
     from scenewright.evals.annotation.panel_queries import text_model_of, voters_of
     from scenewright.evals.annotation.pipeline import Building
     from scenewright.evals.datasets.registry import open_dataset
@@ -89,6 +90,13 @@ def annotate(
     dataset = open_dataset(asked.dataset, root)
     folder = out if out is not None else Path("built") / asked.name
     with show_progress("", quiet) as show:
+        if asked.leakage is not None:
+            dataset = terminal.run_async(
+                guarded(
+                    *(dataset, asked.leakage, root, folder),
+                    lambda done: show(done, None, "comparing with the test set"),
+                )
+            )
         building = Building(
             asked,
             dataset,

@@ -8,6 +8,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scenewright.core.vocabulary import converse_wordings
+from scenewright.evals.datasets.base import DatasetSpec
 from scenewright.evals.errors import AnnotationError
 from scenewright.evals.runner.config import JobConfig
 from scenewright.evals.store.files import read_toml
@@ -43,6 +44,23 @@ class Splits(BaseModel):
         if sum(parts) <= 0:
             raise ValueError("the shares of train, val and test are all 0: give at least one")
         return self
+
+
+CLIP = "openai/clip-vit-base-patch16"
+LEAST_ALIKE = 0.9
+
+
+class LeakageGuard(BaseModel):
+    """Test set whose photos, and photos like them, are left out of a set."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    against: DatasetSpec
+    """The test set."""
+    extractor: str = CLIP
+    """Of vectors: a repository or folder, ``miniature`` or ``module:function``."""
+    least: float = Field(default=LEAST_ALIKE, gt=0.0, le=1.0)
+    """Cosine from which on two pictures are too alike."""
 
 
 class AnnotateConfig(JobConfig):
@@ -82,6 +100,8 @@ class AnnotateConfig(JobConfig):
     attributes: bool = True
     """Whether the categories get attribute instances (Table 8)."""
     splits: Splits = Splits()
+    leakage: LeakageGuard | None = Field(default=None, exclude_if=lambda told: told is None)
+    """Test set whose photos, and photos like them, are left out."""
     seed: int = Field(default=0, ge=0)
     """Decides with a photo's id its split."""
     batch: int = Field(default=10, ge=1, le=100)

@@ -49,6 +49,7 @@ from scenewright.evals.annotation.graph_sets import (
     write_json,
     write_votes,
 )
+from scenewright.evals.annotation.leakage import LEAK
 from scenewright.evals.annotation.panel_queries import (
     RELATIONS_AN_OBJECT,
     TOKENS_A_RELATION,
@@ -216,6 +217,8 @@ def _photo(position: int, item: Item, ledger: Ledger, least: int) -> Photo:
     lost = Photo(position, item.id, item.image or "", "", (0, 0), (), state="no photo")
     if item.image is None:
         return lost
+    if LEAK in item.meta:
+        return _left_out(lost, "like a photo of the test set")
     if len(item.detections) < least:
         return _left_out(lost, f"fewer than {least} objects")
     try:
