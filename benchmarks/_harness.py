@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from benchmarks._commit import CommitError, measured_commit, tree_of
+from benchmarks._weights import weights_read
 
 if TYPE_CHECKING:
     from scenewright.evals.runner.progress import Progress as EvalProgress
@@ -375,6 +376,7 @@ def write(name: str, n: int, figures: Mapping[str, Any]) -> Path:
         "commit": STARTED.commit,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": machine(),
+        "weights": weights_read(),
         "n": n,
         "figures": dict(figures),
     }

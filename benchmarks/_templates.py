@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from benchmarks import _loop
+from benchmarks._weights import replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +26,15 @@ class Result:
     figures: Mapping[str, Any]
     machine: Mapping[str, Any]
     """What :func:`benchmarks._harness.machine` told of the machine that was measured."""
+    weights: Mapping[str, str]
+    """Folder of shipped weights → digest, of those that were read; empty in older files."""
 
     @classmethod
     def read(cls, file: Path) -> Result:
         """Read a file that :func:`benchmarks._harness.write` wrote."""
         found = json.loads(file.read_text(encoding="utf-8"))
         names = ("name", "commit", "date", "n", "figures", "machine")
-        return cls(*(found[name] for name in names))
+        return cls(*(found[name] for name in names), found.get("weights", {}))
 
     def __call__(self, key: str, digits: int = 3, scale: float = 1.0) -> str:
         """Return a figure in words: ``0.166 [0.158, 0.173]`` if it has an interval."""
@@ -49,7 +52,10 @@ class Result:
     @property
     def source(self) -> str:
         """Say where the figures come from."""
-        return f"`python -m benchmarks.{self.name}`: n = {self.n:,}, {self.date}, `{self.commit}`"
+        told = f"`python -m benchmarks.{self.name}`: n = {self.n:,}, {self.date}, `{self.commit}`"
+        if others := replaced(self.weights):
+            told += f", with weights that were replaced since ({', '.join(others)})"
+        return told
 
 
 def shown(value: Any, digits: int = 3, scale: float = 1.0) -> str:

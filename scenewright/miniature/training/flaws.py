@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from PIL import Image, ImageDraw, ImageFilter
+from PIL import Image, ImageChops, ImageDraw, ImageFilter
 
 from scenewright.miniature.painter import Layer, compose, layers_of, scale_of
 from scenewright.miniature.pens import INK
@@ -173,6 +173,7 @@ def _spoiled(rng: random.Random, layer: Layer, kind: str, scale: float, color: s
         lambda: _soft(replace(layer, image=_blob(rng, layer.image, color)), _sharp(rng)),
         lambda: _soft(replace(layer, image=_shuffled(rng, layer.image)), _sharp(rng)),
         lambda: _soft(_doubled(rng, layer), rng.uniform(0.0, 0.6)),
+        lambda: _soft(_twinned(rng, layer), rng.uniform(0.0, 0.6)),
         lambda: _soft(replace(layer, image=_lump(rng, layer.image, color)), _sharp(rng)),
     ]
     lump = ways[-1]
@@ -257,6 +258,27 @@ def _doubled(rng: random.Random, layer: Layer) -> Layer:
     sheet.alpha_composite(_halved(rng, layer.image), (dx - left, dy - top))
     sheet.alpha_composite(layer.image, (-left, -top))
     sheet.alpha_composite(_halved(rng, layer.image), (dx - left, dy - top))
+    return replace(layer, image=sheet, left=layer.left + left, top=layer.top + top)
+
+
+def _twinned(rng: random.Random, layer: Layer) -> Layer:
+    """Return a layer with the thing twice, the two melting into each other where they overlap."""
+    width, height = layer.image.size
+    dx, dy = rng.choice((-1, 1)) * rng.uniform(0.55, 0.85) * width, rng.uniform(-0.3, 0.3) * height
+    if rng.random() < 0.3:
+        dx, dy = (
+            rng.uniform(-0.3, 0.3) * width,
+            rng.choice((-1, 1)) * rng.uniform(0.5, 0.8) * height,
+        )
+    x, y = round(dx), round(dy)
+    left, top = min(0, x), min(0, y)
+    size = (width + abs(x), height + abs(y))
+    one, other = Image.new("RGBA", size), Image.new("RGBA", size)
+    one.paste(layer.image, (-left, -top))
+    other.paste(layer.image, (x - left, y - top))
+    both = ImageChops.multiply(one.getchannel("A"), other.getchannel("A"))
+    sheet = Image.alpha_composite(one, other)
+    sheet.paste(Image.blend(one, other, 0.5).filter(ImageFilter.GaussianBlur(1.5)), mask=both)
     return replace(layer, image=sheet, left=layer.left + left, top=layer.top + top)
 
 
