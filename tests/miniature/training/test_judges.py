@@ -23,8 +23,9 @@ from scenewright.miniature.judge_model import (
 )
 from scenewright.miniature.sampler import sample_painting
 from scenewright.miniature.training import judges
-from scenewright.miniature.training.flaws import flawed, sample_training_painting
+from scenewright.miniature.training.flaws import Flawed, flawed, sample_training_painting
 from scenewright.miniature.training.judge_batch import (
+    IGNORED,
     Asker,
     dense_truth,
     make_batch,
@@ -262,6 +263,49 @@ def test_what_the_generator_did_not_draw_is_broken(
     first, second = map(RedrawnPaintings(tmp_path, 2, 7, 0.0, 0.0).nth, (0, 1))
     assert not first.lacking
     assert second.broken == {item.id for item in second.truth.scene.objects}
+
+
+def test_what_moved_a_pixel_is_whole_and_what_changed_half_is_in_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Shaken:
+        def __call__(
+            self,
+            pixels: torch.Tensor,
+            steps: int,
+            generator: torch.Generator,
+            truths: Sequence[Truth],
+        ) -> torch.Tensor:
+            if not truths:
+                return pixels
+            moved = pixels.roll((1, 1), (2, 3))
+            moved[1::2] = 0.5 * moved[1::2] + 0.3 * torch.randn(
+                moved[1::2].shape, generator=generator
+            )
+            return moved.clamp(-1, 1)
+
+    monkeypatch.setattr("scenewright.miniature.training.redrawn.Redrawer", Shaken)
+    nth = RedrawnPaintings(tmp_path, 16, 7, 0.0, 0.0).nth
+    # Those that are drawn to captions.
+    moved, noisy = [nth(at) for at in (8, 10, 12)], [nth(at) for at in (9, 11, 13)]
+    assert not any(one.broken or one.unsure for one in moved)
+    assert all(one.broken | one.unsure for one in noisy)
+
+
+def test_nothing_is_asked_or_taught_about_a_kind_in_doubt() -> None:
+    rng = random.Random(3)
+    for seed in range(30):
+        painting = sample_training_painting(random.Random(seed))
+        doubted = painting.truth.scene.objects[0]
+        kind = {item.id for item in painting.truth.scene.objects if item.name == doubted.name}
+        unsure = frozenset({doubted.id})
+        for known in balanced_questions(rng, painting.truth, 10, (), (), unsure):
+            assert not any(kind & {*one.ids, *one.kin} for one in known.referents)
+        dense = dense_truth(painting.truth, Flawed(painting.image, painting.truth, unsure=unsure))
+        places = [at for at, owner in enumerate(dense.owners) if owner == doubted.id]
+        assert (
+            {dense.kinds[at] for at in places} == {dense.colors[at] for at in places} == {IGNORED}
+        )
 
 
 def test_questions_are_about_both_sides_and_all_kinds() -> None:
