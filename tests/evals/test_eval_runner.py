@@ -218,8 +218,17 @@ async def test_pictures_that_are_given_are_judged_as_they_are(tmp_path: Path) ->
     folder.mkdir()
     for at in range(3):
         Image.new("RGB", (16, 16), (250, at, 0)).save(folder / f"item-{at}.png")
+    spec = {"source": "given", "folder": "pictures"}
+    with pytest.raises(EvalError, match="1 of 4 pictures cannot be used"):
+        await run_eval(
+            config(conditions=["mine"], condition={"mine": spec}),
+            tmp_path / "e",
+            root=tmp_path,
+            given=scripted(),
+            dataset=ListedSet(scene_items()),
+        )
     found = await run_eval(
-        config(conditions=["mine"], condition={"mine": {"source": "given", "folder": "pictures"}}),
+        config(conditions=["mine"], condition={"mine": {**spec, "missing": "fail"}}),
         tmp_path / "e",
         root=tmp_path,
         given=scripted(),

@@ -40,10 +40,13 @@ class Condition(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: Source = "draw"
-    """``draw``; ``given``: files ``ITEM.png`` (or .jpg, .jpeg, .webp) below :attr:`folder`, or
-    below ``folder/SEED`` where there is such a folder; ``originals``: the photos of the set."""
+    """``draw``; ``given``: files below :attr:`folder` (:mod:`.given_pictures` says how they are
+    named); ``originals``: the photos of the set."""
     folder: str | None = None
-    """Folder of existing files, for the source ``given``."""
+    """Folder, or table, of existing files, for the source ``given``."""
+    missing: Literal["stop", "fail"] = Field(default="stop", exclude_if=lambda told: told == "stop")
+    """What happens where an item has no given picture: ``stop`` before any work; ``fail``: it
+    counts as a failed drawing."""
     text: Literal["scene", "prompt"] = "scene"
     """What is drawn: the scene, worded by the profile's composer, or the set's own ``prompt``."""
     rounds: int = Field(default=1, ge=1, le=100)

@@ -155,6 +155,7 @@ def check_given(arms: Sequence[Arm], items: Iterable[Item], root: Path) -> None:
     places = {folder_of(arm, root) for arm in given}
     pictures = {place: GivenPictures(place) for place in places}
     lost: list[str] = []
+    refused = any(arm.spec.missing == "stop" for arm in given)
     serves: dict[Path, tuple[str, int]] = {}
     count = 0
     for item in items:
@@ -172,8 +173,9 @@ def check_given(arms: Sequence[Arm], items: Iterable[Item], root: Path) -> None:
                     f"and of {other[0]!r} for {other[1]}: list one seed, put the pictures into a "
                     f"folder for each seed (0/ITEM.png), or name them in a {MANIFEST}"
                 )
-    if lost:
+    if lost and (refused or len(lost) == count):
         more = f"; and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
         raise EvalError(
-            f"{len(lost)} of {count} pictures cannot be used: {'; '.join(lost[:_SHOWN])}{more}"
+            f"{len(lost)} of {count} pictures cannot be used: {'; '.join(lost[:_SHOWN])}{more}. "
+            'Items without one count as failed with missing = "fail" in the condition'
         )

@@ -102,4 +102,5 @@ def test_no_field_of_the_context_is_forgotten() -> None:
     """In the key: the second as the predicates of a loop's questions."""
     elsewhere = {"folder", "images", "settings", "root", "keep_runs", "nonce"}
     """They say where pictures are kept and which models draw; models are in their fingerprints."""
-    assert {field.name for field in fields(GenerationContext)} == known | elsewhere
+    found = {field.name for field in fields(GenerationContext) if field.name[0] != "_"}
+    assert found == known | elsewhere
