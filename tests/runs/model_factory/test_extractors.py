@@ -133,7 +133,7 @@ def test_an_unknown_name_is_told(name: str, told: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("stages =", "is not TOML"),
+        ("stages =", "is not valid TOML"),
         ('stages = "three"', "stages"),
         ('colour = "red"', "colour"),
         ('stages = "one-stage"', "one stage needs a reader"),
