@@ -1,7 +1,7 @@
 """Photos that a test set holds already: two sets compared by the similarity of their pictures.
 
-MegaSG leaves photos out of a training set that are too like one of a test set. Each picture is a
-vector of an extractor, computed once and kept; two pictures are alike by the cosine of theirs.
+Scene-Bench (Table 5) trains on photos alone whose CLIP similarity with the test set is below .9. A
+picture is a vector of an extractor, computed once and kept; two are alike by the cosine of theirs.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class GuardedSet:
 
     def __init__(self, items: Dataset, leaks: Leaks) -> None:
         """Mark the items of ``items``."""
-        self._items, self._leaks = items, leaks
+        self._items, self.leaks = items, leaks
         self.name, self.source, self.licence = items.name, items.source, items.licence
         self.fingerprint = items.fingerprint
 
@@ -112,7 +112,7 @@ class GuardedSet:
 
     def __iter__(self) -> Iterator[Item]:
         for item in self._items:
-            like = self._leaks.found.get(item.image or "")
+            like = self.leaks.found.get(item.image or "")
             yield item.model_copy(update={"meta": item.meta | {LEAK: like[0]}}) if like else item
 
 
@@ -122,7 +122,7 @@ async def guarded(
     root: Path,
     folder: Path,
     told: Callable[[int], None] = lambda done: None,
-) -> Dataset:
+) -> GuardedSet:
     """Return ``items``, those marked whose photo is like one of the guard's test set.
 
     Raises ``DatasetError``, ``MetricError`` and ``EvalError`` for what cannot be compared.
