@@ -275,10 +275,11 @@ def leaks(
     if out is not None:
         terminal.check_writable(out)
     made = extractor_of("leakage", extractor or CLIP, "projection", {})
+    least = LEAST_ALIKE if least is None else least
     sets = open_set(name, path, set_), open_set(against, against_path, None)
     with show_progress("comparing", False) as show:
         found = terminal.run_async(
-            leaks_between(*sets, made, vectors, least or LEAST_ALIKE, lambda done: show(done, None))
+            leaks_between(*sets, made, vectors, least, lambda done: show(done, None))
         )
     heads = ("photo", "like", "similarity")
     pairs = [(file, like, round(value, 4)) for file, (like, value) in found.found.items()]

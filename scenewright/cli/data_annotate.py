@@ -91,13 +91,12 @@ def annotate(
     folder = out if out is not None else Path("built") / asked.name
     with show_progress("", quiet) as show:
         if asked.leakage is not None:
-            checked = terminal.run_async(
+            dataset = checked = terminal.run_async(
                 guarded(
                     *(dataset, asked.leakage, root, folder),
                     lambda done: show(done, None, "comparing with the test set"),
                 )
             )
-            dataset = checked
             if unread := len(checked.leaks.unread):
                 terminal.note(f"note: not compared with the test set: {unread} unreadable photos")
         building = Building(

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.flushing import Flusher, flush
@@ -238,7 +238,7 @@ def upright_size(path: str | os.PathLike[str]) -> tuple[int, int]:
     try:
         with Image.open(path, formats=FORMATS) as image:
             width, height = image.size
-            turned = image.getexif().get(ExifTags.Base.Orientation, 1) >= _FIRST_ON_ITS_SIDE
+            turned = image.getexif().get(_ORIENTATION, 1) >= _FIRST_ON_ITS_SIDE
     except _UNREADABLE as error:
         raise ImageError(f"{os.fspath(path)} is not a picture ({error})") from error
     return (height, width) if turned else (width, height)

@@ -28,7 +28,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 LONGEST_MARK = 4
 """Most bytes of a byte order mark."""
 
@@ -59,11 +59,6 @@ def not_text(where: str, error: UnicodeDecodeError) -> str:
     )
 
 
-def why_unreadable(path: str | os.PathLike[str], error: OSError) -> str:
-    """Return the message for a file that the system does not hand out."""
-    return f"{os.fspath(path)} cannot be read: {error.strerror or error}"
-
-
 def other_separator(names: Sequence[str]) -> str:
     """Return what to say of a header that its separator does not split; empty where it does."""
     if len(names) != 1:
@@ -74,15 +69,13 @@ def other_separator(names: Sequence[str]) -> str:
     return f": its columns are separated by {told}. Save it with commas, as CSV, or as parquet"
 
 
-def read_user_text(
-    path: str | os.PathLike[str], wrong: type[Exception] = UserFileError, what: str = ""
-) -> str:
-    """Return the text of a file; ``wrong`` with its name, after ``what``, where there is none."""
+def read_user_text(path: str | os.PathLike[str], wrong: type[Exception] = UserFileError) -> str:
+    """Return the text of a file; ``wrong`` with its name where there is none."""
     try:
         data = Path(path).expanduser().read_bytes()
     except OSError as error:
-        raise wrong(f"{what}{why_unreadable(path, error)}") from error
-    return decoded(data, f"{what}{os.fspath(path)}", wrong)
+        raise wrong(f"{os.fspath(path)} cannot be read: {error.strerror or error}") from error
+    return decoded(data, os.fspath(path), wrong)
 
 
 def parsed_json(

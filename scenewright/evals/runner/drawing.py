@@ -91,7 +91,7 @@ class GenerationContext:
 
     _given: dict[Path, GivenPictures] = field(default_factory=dict, compare=False, repr=False)
 
-    def given_in(self, folder: Path) -> GivenPictures:
+    def pictures_in(self, folder: Path) -> GivenPictures:
         """Return the pictures of a folder, whose names are read once."""
         if folder not in self._given:
             self._given[folder] = GivenPictures(folder)
@@ -139,7 +139,7 @@ def given_file(item: Item, arm: Arm, generation: GenerationContext) -> Path:
         if not Path(item.image).is_file():
             raise EvalError(f"there is no photo {item.image}: name the set's folder of images")
         return Path(item.image)
-    return generation.given_in(folder_of(arm, generation.root)).file(item, arm.backend, arm.seed)
+    return generation.pictures_in(folder_of(arm, generation.root)).file(item, arm.backend, arm.seed)
 
 
 async def draw(

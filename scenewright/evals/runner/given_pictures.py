@@ -38,6 +38,7 @@ _READ_PROMPTS = (
 )
 
 Names = Mapping[str, list[Path]]
+Numbers = Mapping[tuple[str, int], list[Path]]
 
 
 class GivenPictures:
@@ -47,6 +48,7 @@ class GivenPictures:
         """Use the folder or manifest ``place``. Raises ``EvalError`` if there is none."""
         self.place = place
         self._folders: dict[Path, Names] = {}
+        self._numbered: dict[Path, Numbers] = {}
         if not place.exists():
             raise EvalError(f"there is no folder {place} of given pictures: check the name")
 
@@ -56,8 +58,7 @@ class GivenPictures:
         if self._manifest is not None:
             keys = [(item.id, b, s) for b in (backend, "") for s in (str(seed), "")]
             return next((self._manifest[key] for key in keys if key in self._manifest), [])
-        own = self.place / str(seed)
-        for folder in (self.place / backend / str(seed), own):
+        for folder in (self.place / backend / str(seed), self.place / str(seed)):
             if found := self._names(folder).get(name):
                 return found
         sampled = self._samples.get(item.id) or self._samples.get(item.prompt)
@@ -116,15 +117,17 @@ class GivenPictures:
             self._folders[folder] = found
         return self._folders[folder]
 
-    def _numbers(self, folder: Path) -> dict[tuple[str, int], list[Path]]:
+    def _numbers(self, folder: Path) -> Numbers:
         """Return (name without its number, number) → pictures of a folder."""
-        found: dict[tuple[str, int], list[Path]] = {}
-        for name, files in self._names(folder).items():
-            if name.isdecimal():
-                found.setdefault(("", int(name)), []).extend(files)
-            elif split := _NUMBERED.fullmatch(name):
-                found.setdefault((split["stem"], int(split["number"])), []).extend(files)
-        return found
+        if folder not in self._numbered:
+            found: dict[tuple[str, int], list[Path]] = {}
+            for name, files in self._names(folder).items():
+                if name.isdecimal():
+                    found.setdefault(("", int(name)), []).extend(files)
+                elif split := _NUMBERED.fullmatch(name):
+                    found.setdefault((split["stem"], int(split["number"])), []).extend(files)
+            self._numbered[folder] = found
+        return self._numbered[folder]
 
 
 def folder_of(arm: Arm, root: Path) -> Path:

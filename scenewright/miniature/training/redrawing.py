@@ -72,7 +72,7 @@ class Redrawer:
             noise = torch.randn(latents.shape, generator=generator).to(self._device)
             latents = self._scheduler.add_noise(latents, noise, times[:1])
             nothing = self._nothing.expand(len(latents), -1, -1)
-            words = self._told(truths, generator) if truths else None
+            words = self._caption_states(truths, generator) if truths else None
             for time in times:
                 found = self._unet(latents, time, encoder_hidden_states=nothing).sample
                 if words is not None:
@@ -82,7 +82,7 @@ class Redrawer:
         found_codes: torch.Tensor = latents / scale
         return found_codes
 
-    def _told(self, truths: Sequence[Truth], generator: torch.Generator) -> torch.Tensor:
+    def _caption_states(self, truths: Sequence[Truth], generator: torch.Generator) -> torch.Tensor:
         rng = random.Random(int(torch.randint(1 << 31, (1,), generator=generator)))
         ids = [caption(truth, rng, self._tokenizer).ids for truth in truths]
         return self._states(torch.tensor(ids))
