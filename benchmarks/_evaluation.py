@@ -127,8 +127,8 @@ def finished(folder: Path, process: Child) -> dict[str, Any]:
 
 async def evaluate(folder: Path, work: Work) -> None:
     """Do ``work`` in ``folder``."""
-    from scenewright.evals.runner.engines.base import LocalEngine
     from scenewright.evals.runner.engines.ray_engine import RayEngine
+    from scenewright.evals.runner.task import LocalEngine
 
     os.chdir(folder)
     photos = folder / "photos" if work.photos else None

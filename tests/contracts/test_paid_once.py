@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,16 +28,15 @@ from scenewright.evals.annotation.engine import (
 from scenewright.evals.annotation.engine import LocalEngine as LocalAnnotation
 from scenewright.evals.annotation.panel_queries import text_model_of, voters_of
 from scenewright.evals.annotation.pipeline import Building
-from scenewright.evals.datasets.base import Dataset, Item
+from scenewright.evals.datasets.base import Item
 from scenewright.evals.gate.judges import plan_judge_gate, run_judge_gate
 from scenewright.evals.gate.result import GateOptions
 from scenewright.evals.gate.running import plan_gate, run_gate
 from scenewright.evals.gate.subjects import Drawn
 from scenewright.evals.judge_reports.judge_runs import run_judges
 from scenewright.evals.judge_reports.labelled_facts import read_labels
-from scenewright.evals.runner.engines.base import EvalSession, LocalEngine
-from scenewright.evals.runner.engines.ray_engine import EvalJob, EvalWorkerSpec, Worker
 from scenewright.evals.runner.runner import run_eval
+from scenewright.evals.runner.task import LocalEngine, Task
 from scenewright.evals.store.ledger import Ledger
 from scenewright.evals.store.results import MANIFEST, Results
 from scenewright.evals.studies.panel.running import run_study
@@ -77,34 +77,21 @@ class Bench:
 Command = Callable[[Bench], Awaitable[object]]
 
 
-@asynccontextmanager
-async def in_this_process(worker: Any) -> AsyncIterator[Any]:
-    """Build the models of a Ray worker, without Ray."""
-    worker._here = True
-    await worker._build()
-    try:
-        yield worker
-    finally:
-        await worker.close()
-
-
 class OneWorker(LocalEngine):
-    """Does the items of an evaluation as a worker of a cluster does."""
+    """Does the items of a task as a worker of a cluster does."""
 
-    async def run(self, session: EvalSession, items: Dataset) -> None:
-        generation = session.generation
-        spec = EvalWorkerSpec(
-            *("one", generation.settings, "", "here", None, None),
-            *(session.config, session.place, generation.root, generation.nonce, generation.own),
-            retry=session.retry,
-        )
-        job = EvalJob(session, spec)
-        async with in_this_process(Worker(spec)) as worker:
-            for position, item in enumerate(items):
-                listener = job.begin(position, item)
-                async for events in worker.item(item):
-                    for event in events:
-                        listener.hear(event)
+    @asynccontextmanager
+    async def at_work(self, task: Task[Any]) -> AsyncIterator[Any]:
+        with ExitStack() as stack:
+            # As it is sent to another process.
+            worker = await pickle.loads(pickle.dumps(task.spec)).open(True, stack)
+
+            async def work(items: Any) -> None:
+                async for position, item in items:
+                    listener = task.begin(position, item)
+                    listener.hear(await worker.do(listener.given, listener.hear))
+
+            yield work
 
 
 class OneAnnotator(LocalAnnotation):
@@ -113,8 +100,7 @@ class OneAnnotator(LocalAnnotation):
     @asynccontextmanager
     async def at_work(self, session: AnnotationSession) -> AsyncIterator[Any]:
         spec = AnnotationWorkerSpec(
-            *("one", load_settings(), "", "here", None, None),
-            *(session.config, session.folder, session.nonce),
+            *(session.config, session.folder, session.nonce), settings=load_settings()
         )
         worker = AnnotationWorker(spec)
         worker._models = session.models

@@ -40,7 +40,6 @@ from scenewright.evals.annotation.panel_queries import (
     reply_key,
     voters_of,
 )
-from scenewright.evals.runner.engines.base import on_cluster
 from scenewright.evals.runner.engines.cluster import (
     Cluster,
     RateLimitClient,
@@ -58,6 +57,7 @@ from scenewright.evals.runner.engines.worker_pool import (
     WorkerSpec,
 )
 from scenewright.evals.runner.progress import side_by_side
+from scenewright.evals.runner.task import on_cluster
 from scenewright.evals.store.ledger import Photo
 from scenewright.evals.store.results import ANSWERS
 from scenewright.providers import Answers, AnswerStore
@@ -147,7 +147,7 @@ class Engine(Protocol):
 def engine_of(name: str, workers: int | None = None, address: str = "") -> Engine:
     """Return the engine of that name; ``workers`` and ``address`` are options of a cluster.
 
-    Raises as :func:`~scenewright.evals.runner.engines.base.on_cluster`.
+    Raises as :func:`~scenewright.evals.runner.task.on_cluster`.
     """
     return RayEngine(workers, address) if on_cluster(name, workers, address) else LocalEngine()
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from scenewright.core.error_text import error_text
 from scenewright.core.facts import Fact
@@ -48,80 +47,29 @@ from scenewright.evals.runner.judging import (
 )
 from scenewright.evals.runner.model_setup import EvalModels
 from scenewright.evals.runner.sentinels import SentinelReply, Sentinels
-from scenewright.evals.runner.served_versions import VersionGate
+from scenewright.evals.runner.served_versions import SERVED, served_in
+from scenewright.evals.runner.task import Counted, Ended, Tell, UnitWork
 from scenewright.evals.store.journal import Unit, Units, as_text
 from scenewright.providers import Answers
-from scenewright.providers.sdk_clients import identified
-
-_TRIES = "tries"
-"""Fact of a failed unit: how often it was tried in vain before."""
 
 
-class UnitWork:
-    """Work in keyed units: finished ones are not repeated, and failures are units too."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Event: a judging that was finished before is used again."""
 
-    def __init__(
-        self,
-        units: Units,
-        *,
-        retry: bool,
-        count: Callable[..., None],
-        ended: Callable[[Unit], None],
-    ) -> None:
-        """Set up the work.
+    unit: Unit
+    """The unit without its rows."""
 
-        Args:
-            units: store of finished units.
-            retry: whether failed and unscored units are tried again.
-            count: called with increments as a
-                :class:`~scenewright.evals.runner.progress.ProgressReporter` is.
-            ended: called with every new unit that may fail; its errors end the work.
-        """
-        self._units = units
-        self._retry = retry
-        self._tell = count
-        self._note = ended
 
-    def _known(self, key: str) -> Unit | None:
-        """Return the unit of ``key``, unless it is to be tried again."""
-        unit = self._units.get(key)
-        return None if unit is not None and self._retry and unit.state != "done" else unit
+@dataclass(frozen=True, slots=True)
+class SentinelAsked:
+    """Event: a judge was asked about a sentinel picture."""
 
-    def _tries(self, key: str) -> int:
-        """Return how often the unit of ``key`` was tried in vain."""
-        before = self._units.get(key)
-        return 0 if before is None or before.state == "done" else 1 + before.facts.get(_TRIES, 0)
-
-    def _step(self, key: str) -> AbstractContextManager[None]:
-        """Return the scope of requests of the unit ``key``.
-
-        Another try is another step: a reply of no use would come again under its key.
-        """
-        tries = self._tries(key)
-        return identified(f"{key}:{tries}" if tries else key)
-
-    def _keep(self, unit: Unit) -> None:
-        """Keep a new unit that may fail."""
-        if unit.state != "done" and (tries := self._tries(unit.key)):
-            unit = replace(unit, facts={**unit.facts, _TRIES: tries})
-        self._units.put([unit])
-
-    def _ended(self, unit: Unit) -> Unit:
-        """Keep a new unit, and count what it took."""
-        self._keep(unit)
-        took = [row for table in ("rounds", "answers") for row in unit.rows.get(table, ())]
-        took += [unit.facts["spent"]] if "spent" in unit.facts else []
-        self._tell(
-            failed=int(unit.state == "failed"),
-            tokens=sum(row["tokens_in"] + row["tokens_out"] for row in took),
-            usd=sum(row["usd"] for row in took),
-        )
-        self._note(unit)
-        return unit
+    reply: SentinelReply
 
 
 class ItemWork(UnitWork):
-    """Work on one item at a time."""
+    """Work on one item."""
 
     def __init__(
         self,
@@ -130,13 +78,10 @@ class ItemWork(UnitWork):
         generation: GenerationContext,
         units: Units,
         answers: Answers,
+        sentinels: Sentinels,
+        tell: Tell,
         *,
         retry: bool,
-        count: Callable[..., None],
-        ended: Callable[[Unit], None],
-        gate: VersionGate,
-        sentinels: Sentinels,
-        sentinel: Callable[[SentinelReply], None],
     ) -> None:
         """Set up the work.
 
@@ -146,27 +91,22 @@ class ItemWork(UnitWork):
             generation: where pictures are drawn and kept.
             units: as in :class:`UnitWork`.
             answers: store of answers.
-            retry: as in :class:`UnitWork`.
-            count: as in :class:`UnitWork`.
-            ended: as in :class:`UnitWork`.
-            gate: admits judgings by the versions of their judges.
             sentinels: asks judges about sentinel pictures from time to time.
-            sentinel: called with their replies; its errors end the work.
+            tell: receiver of events.
+            retry: as in :class:`UnitWork`.
         """
-        super().__init__(units, retry=retry, count=count, ended=ended)
+        super().__init__(
+            units,
+            retry=retry,
+            count=lambda **more: tell(Counted(more)),
+            ended=lambda unit: tell(Ended(replace(unit, rows={}, facts={}))),
+        )
+        self._event = tell
         self._config = config
         self._models = eval_models
-        self._generators = {
-            name: replace(generator, composer=kept(generator.composer, units))
-            if generator
-            else None
-            for name, generator in eval_models.generators.items()
-        }
         self._generation = generation
         self._answers = answers
-        self._gate = gate
         self._sentinels = sentinels
-        self._sentinel = sentinel
 
     async def do(self, item: Item) -> list[str]:
         """Draw, judge and score ``item`` in all arms.
@@ -235,43 +175,35 @@ class ItemWork(UnitWork):
         units = []
         for metric in metrics:
             for judge_panel in asking if "judges" in metric.needs and asking else [None]:
-                of = (
-                    {"panel": "", "protocol": ""}
-                    if judge_panel is None
-                    else self._panel(item, judge_panel)
-                )
+                of = self._panel(item, judge_panel)
                 rows = score_rows(lost, metric.name, metric.version, base | of)
-                panel = of["panel"]
-                key = digest(SCORE, based_on, "failed", metric.name, metric.version, panel)
+                key = digest(SCORE, based_on, "failed", metric.name, metric.version, of["panel"])
                 units.append(Unit(key, SCORE, "unscored", lost.reason, rows))
         self._units.put(units)
         self._tell(unscored=len(units))
         return [unit.key for unit in units]
 
     async def _drawn(self, item: Item, arm: Arm) -> Unit:
-        generator = self._generators[arm.name]
+        generator = self._models.generators[arm.name]
+        if generator is not None:
+            generator = replace(generator, composer=kept(generator.composer, self._units))
         try:
             key = draw_key(item, arm, generator, self._generation)
         except (EvalError, OSError) as error:
             key = digest("no picture", item.id, arm.name)
-            return self._ended(failed_drawing(key, item.id, arm, error_text(error)))
-        unit = self._known(key)
-        if unit is not None:
+            return self.keep(failed_drawing(key, item.id, arm, error_text(error)))
+        unit, new = await self.unit(
+            key,
+            lambda before: draw(key, item, arm, generator, self._generation),
+            partial(failed_drawing, key, item.id, arm),
+            seconds=self._config.timeout,
+            late="no picture",
+        )
+        if not new:
             self._tell(pictures=1, found=1)
-            return unit
-        try:
-            async with asyncio.timeout(self._config.timeout) as limit:
-                with self._step(key):
-                    unit = await draw(key, item, arm, generator, self._generation)
-        except TimeoutError as error:
-            late = f"no picture within {self._config.timeout:g} s"
-            reason = late if limit.expired() else error_text(error)
-            return self._ended(failed_drawing(key, item.id, arm, reason))
-        except Exception as error:
-            return self._ended(failed_drawing(key, item.id, arm, error_text(error)))
-        self._tell(pictures=1)
-        self._ended(unit)
-        await self._watch(unit.facts.get(ASKED) or {})
+        elif self.keep(unit).state != "failed":
+            self._tell(pictures=1)
+            await self._watch(unit.facts.get(ASKED) or {})
         return unit
 
     async def _looked_at(
@@ -286,53 +218,43 @@ class ItemWork(UnitWork):
         round, image = picture
         keys: list[str] = []
         base = {**arm.columns(item.id), "round": round, "image": image, **dropped_of(drawn, round)}
-        looks: list[Unit] = []
-        panels: dict[str, Mapping[str, str]] = {}
-        by_look: dict[str, Sequence[Fact]] = {}
+        looks: dict[str, tuple[Unit, JudgePanel, Sequence[Fact]]] = {}
+        """Digest of the answers of a panel's judging → the judging, the panel and the questions."""
         lost = dropped_ids(drawn, round)
         known = predicates_for(item, self._config, self._generation.own)
         for judge_panel in self._models.judge_panels:
             asked = self._asked(item, judge_panel)
             if asked:
                 key = judge_key(drawn.key, round, asked, judge_panel, self._config)
-                looks.append(await self._judged(key, item, arm, judge_panel, picture, asked, lost))
-                panels[key], by_look[key] = self._panel(item, judge_panel), asked
+                look = await self._judged(key, item, arm, judge_panel, picture, asked, lost)
+                looks[answers_digest(look)] = look, judge_panel, asked
                 keys.append(key)
-        empty = next((look.facts[EMPTY] for look in looks if EMPTY in look.facts), None)
+        empty = next(
+            (look.facts[EMPTY] for look, *_ in looks.values() if EMPTY in look.facts), None
+        )
         # Cards and answers are read back from rows: once, however many metrics need them.
         samples: dict[str, Sample] = {}
+
+        async def score(key: str, metric: ItemMetric, based: str, before: Unit | None) -> Unit:
+            nonlocal empty
+            look, judge_panel, asked = looks.get(based, (None, None, facts))
+            if based not in samples:
+                images, alpha = self._generation.images, self._config.alpha
+                sample = sample_of(item, image, images, asked, look, alpha, known, empty)
+                samples[based] = await looked_at(sample)
+                empty = samples[based].empty
+            panel = self._panel(item, judge_panel)
+            if look is None:
+                return await scored(key, metric, samples[based], base | panel)
+            lacking = f"the judging failed: {look.reason}" if look.state == "failed" else ""
+            return await scored(key, metric, samples[based], base | panel, lacking, look.key)
+
         for metric in metrics:
-            for look in looks if "judges" in metric.needs and looks else [None]:
-                of = drawn.key if look is None else look.key
-                based = drawn.key if look is None else answers_digest(look)
+            for based in looks if "judges" in metric.needs and looks else [drawn.key]:
                 key = score_key(based, metric, image, known)
-                unit = self._known(key)
-                if unit is None:
-                    if based not in samples:
-                        samples[based] = await looked_at(
-                            sample_of(
-                                item,
-                                image,
-                                self._generation.images,
-                                by_look.get(of, facts),
-                                look,
-                                self._config.alpha,
-                                known,
-                                empty,
-                            )
-                        )
-                        empty = samples[based].empty
-                    failed = look is not None and look.state == "failed"
-                    with self._step(key):
-                        unit = await scored(
-                            key,
-                            metric,
-                            samples[based],
-                            {**base, **panels.get(of, {"panel": "", "protocol": ""})},
-                            lacking=f"the judging failed: {look.reason}" if look and failed else "",
-                            look="" if look is None else look.key,
-                        )
-                    self._keep(unit)
+                unit, new = await self.unit(key, partial(score, key, metric, based))
+                if new:
+                    self._units.put([unit])
                     self._tell(unscored=int(unit.state == "unscored"))
                 keys.append(key)
         return keys
@@ -340,8 +262,10 @@ class ItemWork(UnitWork):
     def _asked(self, item: Item, judge_panel: JudgePanel) -> tuple[Fact, ...]:
         return facts_to_ask(item, self._config, judge_panel.protocol, self._generation.own)
 
-    def _panel(self, item: Item, judge_panel: JudgePanel) -> dict[str, str]:
-        """Return the columns of a panel and its protocol."""
+    def _panel(self, item: Item, judge_panel: JudgePanel | None) -> dict[str, str]:
+        """Return the columns of a panel and its protocol; empty without one."""
+        if judge_panel is None:
+            return {"panel": "", "protocol": ""}
         return {"panel": judge_panel.name, "protocol": protocol_of(item, self._config, judge_panel)}
 
     async def _judged(
@@ -354,32 +278,29 @@ class ItemWork(UnitWork):
         facts: Sequence[Fact],
         dropped: frozenset[str] | None,
     ) -> Unit:
-        unit = self._known(key)
-        if unit is None:
-            try:
-                with self._step(key):
-                    unit = await judged(
-                        key,
-                        item,
-                        arm,
-                        judge_panel,
-                        picture,
-                        facts,
-                        dropped=dropped,
-                        images=self._generation.images,
-                        answers=self._answers,
-                        config=self._config,
-                        limit=self._generation.settings.judge_timeout,
-                    )
-            except Exception as error:
-                unit = Unit(key, JUDGE, "failed", error_text(error))
-            unit = replace(unit, facts={**unit.facts, "panel": judge_panel.name})
-            self._gate.admit(unit)
-            self._tell(judged=1, unscored=int(unit.state == "unscored"))
-            self._ended(unit)
-            await self._watch(asked_in(unit))
-        else:
-            self._gate.admit(unit)
+        def make(before: Unit | None) -> Awaitable[Unit]:
+            return judged(
+                key,
+                item,
+                arm,
+                judge_panel,
+                picture,
+                facts,
+                dropped=dropped,
+                images=self._generation.images,
+                answers=self._answers,
+                config=self._config,
+                limit=self._generation.settings.judge_timeout,
+            )
+
+        unit, new = await self.unit(key, make, partial(Unit, key, JUDGE, "failed"))
+        if not new:
+            self._event(Found(replace(unit, rows={}, facts={SERVED: served_in(unit)})))
+            return unit
+        unit = replace(unit, facts={**unit.facts, "panel": judge_panel.name})
+        self._tell(judged=1, unscored=int(unit.state == "unscored"))
+        self.keep(unit)
+        await self._watch(asked_in(unit))
         return unit
 
     async def _watch(self, asked: Mapping[str, int]) -> None:
@@ -388,4 +309,4 @@ class ItemWork(UnitWork):
         async for reply in self._sentinels.due():
             tokens = reply.tokens_in + reply.tokens_out
             self._tell(sentinels=1, tokens=tokens, usd=reply.usd)
-            self._sentinel(reply)
+            self._event(SentinelAsked(reply))

@@ -31,7 +31,7 @@ from scenewright.evals.metrics.base import FeatureExtractor, MetricError, Metric
 from scenewright.evals.runner.config import Arm, EvalConfig, as_begun, digest, file_mark
 from scenewright.evals.runner.dataset_predicates import MARK, dataset_predicates, keep
 from scenewright.evals.runner.drawing import GenerationContext
-from scenewright.evals.runner.engines.base import Engine, EvalSession, LocalEngine
+from scenewright.evals.runner.evaluation import EvalTask
 from scenewright.evals.runner.given_pictures import check_items
 from scenewright.evals.runner.independence import (
     SELF_REPORTS,
@@ -56,6 +56,7 @@ from scenewright.evals.runner.served_versions import (
     served_panels,
     steering_models,
 )
+from scenewright.evals.runner.task import Engine, LocalEngine, numbered
 from scenewright.evals.runner.weighing import Weighing, settle_aggregations
 from scenewright.evals.store.journal import Features, Journal, Unit, export
 from scenewright.evals.store.manifest import (
@@ -337,7 +338,7 @@ async def run_eval(
     base = Path(root) if root is not None else Path()
     config = await asyncio.to_thread(as_begun, config, place)
     items = dataset if dataset is not None else open_dataset(config.dataset, base)
-    models = await asyncio.to_thread(engine.models, given, base)
+    models = await asyncio.to_thread(engine.overrides, given, base, EvalModelOverrides)
     eval_models = await build_eval_models(config, settings, models, base)
     await asyncio.to_thread(check_items, eval_models.arms, eval_models.metrics, items, base)
     await asyncio.to_thread(make_folder, place)
@@ -378,21 +379,12 @@ async def run_eval(
                 tell(doing=f"drawing and judging ({drift.judge} changed)", at_once=True)
 
             watch = DriftDetector(sentinels, config.on_model_change, answers, changed)
-            await engine.run(
-                EvalSession(
-                    config,
-                    place,
-                    eval_models,
-                    generation,
-                    journal,
-                    answers,
-                    plan,
-                    retry,
-                    tell,
-                    watch,
-                ),
-                items,
+            task = await asyncio.to_thread(
+                partial(EvalTask, retry=retry, tell=tell, watch=watch),
+                *(config, eval_models, generation, journal, answers, plan),
             )
+            async with engine.at_work(task) as work:
+                await work(numbered(items))
             weighing = Weighing(config, eval_models, generation, journal, plan)
             weighed = await weighing.run(items)
             if eval_models.of_sets:

@@ -34,7 +34,6 @@ from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.metrics.base import ItemMetric
 from scenewright.evals.runner.config import EvalConfig, PanelSpec, digest, panels_of
 from scenewright.evals.runner.drawing import GenerationContext
-from scenewright.evals.runner.engines.base import numbered
 from scenewright.evals.runner.judging import (
     EMPTY,
     JUDGE,
@@ -48,6 +47,7 @@ from scenewright.evals.runner.judging import (
     scored,
 )
 from scenewright.evals.runner.model_setup import EvalModels
+from scenewright.evals.runner.task import numbered
 from scenewright.evals.store.journal import Journal, Unit, answer_of, verdict_of, verdict_row
 from scenewright.evals.store.manifest import read_manifest
 from scenewright.evals.store.results import MANIFEST

@@ -1,7 +1,7 @@
 """Workers of a job on a Ray cluster: started, given items, replaced when they die.
 
-The driver describes a job with :class:`Job` and :class:`ItemListener`; the actors derive from
-:class:`RayWorker`. An item whose worker died goes to another one.
+The driver describes a job with :class:`Job`; the actors derive from :class:`RayWorker`. An item
+whose worker died goes to another one.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import ExitStack, aclosing, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from scenewright.config.settings import Settings
 from scenewright.core.error_text import error_text
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.engines.cluster import Cluster, RateLimitClient, stream_events
+from scenewright.evals.runner.task import ItemListener, T, T_contra, WorkerSpec
 from scenewright.providers.limits import share_gates
 
 MOST_DEATHS = 3
@@ -28,36 +27,6 @@ MOST_DEATHS = 3
 MOST_LOST = 3
 """Workers in a row that may die in one place before one of them has done an item."""
 _CLOSING_SECONDS = 10.0
-
-
-class Named(Protocol):
-    """An item that can be handed out."""
-
-    @property
-    def id(self) -> str:
-        """Name in error messages."""
-        ...
-
-
-T = TypeVar("T", bound=Named)
-T_contra = TypeVar("T_contra", contravariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSpec:
-    """Start-up arguments of every worker."""
-
-    name: str
-    settings: Settings
-    """Settings of the driver."""
-    given: str
-    """``module:function`` that builds models; empty: those of the configuration."""
-    node: str
-    """The driver's machine; empty: treat every machine as another one."""
-    stores: Any
-    """Handle of the actor that serves the driver's stores."""
-    rate_limits: Any
-    """Handle of the actor that holds the rate limits."""
 
 
 S = TypeVar("S", bound=WorkerSpec)
@@ -105,23 +74,6 @@ class RayWorker(ABC, Generic[S]):
     @abstractmethod
     async def _done(self, item: Any, tell: Callable[[Any], None]) -> Any:
         """Do ``item``, emit events with ``tell`` and return the last one."""
-
-
-class ItemListener(Protocol):
-    """Receiver of the events of one worker at one item, in the driver."""
-
-    @property
-    def given(self) -> Any:
-        """Argument of the worker's ``item``."""
-        ...
-
-    def hear(self, event: Any) -> bool:
-        """Keep the result in ``event``; return whether the item is done."""
-        ...
-
-    def lost(self) -> None:
-        """Handle the worker's death: another one begins with the item."""
-        ...
 
 
 class Job(Protocol[T_contra]):

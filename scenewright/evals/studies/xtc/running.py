@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,13 @@ from scenewright.evals.runner.dataset_predicates import (
 )
 from scenewright.evals.runner.estimating import photo_size
 from scenewright.evals.runner.forecast import CostForecast, CostLine
-from scenewright.evals.runner.item_work import UnitWork
 from scenewright.evals.runner.progress import (
     FailureLimit,
     OnProgress,
     ProgressReporter,
     side_by_side,
 )
+from scenewright.evals.runner.task import UnitWork
 from scenewright.evals.store.extractions import Extractions
 from scenewright.evals.store.journal import Journal, Unit
 from scenewright.evals.store.manifest import finish_manifest, make_folder, write_manifest
@@ -300,26 +301,23 @@ class _Runner(UnitWork):
         """Return the finished unit of ``key``, or a new one; a failure is a unit too."""
         if key in self._tried:
             return self._tried[key]
-        unit = self._known(key)
-        if unit is None:
-            before = self._units.get(key)
+
+        async def made(before: Unit | None) -> Unit:
             try:
-                with self._step(key):
-                    unit = await make(
-                        None if before is None or before.state == "failed" else before
-                    )
+                return await make(None if before is None or before.state == "failed" else before)
             except TimeoutError as error:
                 late = f"not done within {self._config.timeout:g} s"
-                unit = Unit(key, kind, "failed", str(error).strip() or late)
-            except Exception as error:
-                unit = Unit(key, kind, "failed", error_text(error))
+                return Unit(key, kind, "failed", str(error).strip() or late)
+
+        unit, new = await self.unit(key, made, partial(Unit, key, kind, "failed"))
+        if new:
             if (change := self._served.stopped) is not None:
                 raise ModelChangedError(
                     f"{change.text}: both under one name would be mixed. What is done is kept. Run "
                     "the same with --on-model-change accept to go on and say so, or in another "
                     "folder"
                 )
-            self._ended(unit)
+            self.keep(unit)
         else:
             self._report(found=int(kind == work.DRAWING), failed=int(unit.state == "failed"))
         self._report(unscored=int(unit.state == "unscored"))

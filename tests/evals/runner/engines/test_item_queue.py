@@ -9,10 +9,10 @@ import pytest
 
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError
-from scenewright.evals.runner.engines.base import LocalEngine
 from scenewright.evals.runner.engines.cluster import gpus_of
 from scenewright.evals.runner.engines.ray_engine import RayEngine, engine_of
 from scenewright.evals.runner.engines.worker_pool import MOST_DEATHS, ItemQueue
+from scenewright.evals.runner.task import LocalEngine
 
 
 async def stream(n: int) -> AsyncGenerator[tuple[int, Item]]:
