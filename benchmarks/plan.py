@@ -34,10 +34,9 @@ from benchmarks._mock import MockServer, account, apart, lab_profile
 from scenewright.config.accounts import AccountSpec
 from scenewright.config.settings import Settings, load_settings
 from scenewright.evals.runner.config import EvalConfig
+from scenewright.evals.runner.measuring import pilot
 from scenewright.evals.runner.runner import run_eval
-from scenewright.evals.runner.sizing.figures import Figures
-from scenewright.evals.runner.sizing.pilot import pilot
-from scenewright.evals.runner.sizing.plan import Plan, Workload
+from scenewright.evals.runner.time_forecast import Figures, Plan
 from scenewright.mock_providers.settings import MockSettings
 from scenewright.providers.usage import PriceTable, Usage
 
@@ -125,7 +124,7 @@ def measure(case: Case, folder: Path) -> dict[str, Any]:
         after = lab.account(SECRET)
         settings = case.settings(lab.url)
     at_work = case.config(1, 0).concurrency
-    size = Plan(Workload(case.items, at_work), found, settings).size()
+    size = Plan(case.items, at_work, found, settings).size()
     print(f"{case.name}: foreseen {size.seconds:.1f} s, took {seconds:.1f} s", flush=True)
     figures = {
         "predicted_over_measured": size.seconds / seconds,
@@ -138,7 +137,7 @@ def measure(case: Case, folder: Path) -> dict[str, Any]:
         "over_limit": after.get("over_limit", 0) - before.get("over_limit", 0),
     }
     named = {f"{key}.{case.name}": value for key, value in figures.items()}
-    whole = million(Plan(Workload(MILLION, at_work), found, settings))
+    whole = million(Plan(MILLION, at_work, found, settings))
     return named | prefixed(f"million.{case.name}.", whole)
 
 

@@ -21,7 +21,7 @@ from scenewright.evals.reporting.words import dollars
 if TYPE_CHECKING:
     from scenewright.evals.runner.config import EvalConfig
     from scenewright.evals.runner.estimating import Estimate
-    from scenewright.evals.runner.sizing.plan import Plan, Size
+    from scenewright.evals.runner.time_forecast import Plan, Size
 
 GIB = 2**30
 
@@ -79,9 +79,9 @@ def plan(
     from scenewright.config.settings import load_settings
     from scenewright.evals.runner.config import load_config
     from scenewright.evals.runner.estimating import estimate
-    from scenewright.evals.runner.sizing.figures import figures_from, load_figures, save_figures
-    from scenewright.evals.runner.sizing.pilot import pilot as run_pilot
-    from scenewright.evals.runner.sizing.plan import Plan, Workload, resized
+    from scenewright.evals.runner.measuring import figures_from
+    from scenewright.evals.runner.measuring import pilot as run_pilot
+    from scenewright.evals.runner.time_forecast import Plan, load_figures, save_figures
 
     chosen = {
         param.name
@@ -110,10 +110,10 @@ def plan(
     setting = None if config is None else load_config(config)
     root = None if config is None else config.parent
     if setting is None:
-        study = Workload((images or 0) * backends, at_work or 8)
+        cells, at_work = (images or 0) * backends, at_work or 8
     else:
         counted = terminal.run_async(estimate(setting, root=root))
-        study = Workload(counted.items * counted.arms, at_work or setting.concurrency)
+        cells, at_work = counted.items * counted.arms, at_work or setting.concurrency
     if figures is not None:
         measured = load_figures(figures)
     elif source is not None:
@@ -125,9 +125,9 @@ def plan(
     if save is not None:
         save_figures(measured, save)
     if rounds is not None or judges is not None:
-        measured = resized(measured, rounds=rounds, judges=judges)
+        measured = measured.resized(rounds=rounds, judges=judges)
     space = disk * GIB if disk is not None else float(shutil.disk_usage(".").free)
-    sized = Plan(study, measured, settings, space)
+    sized = Plan(cells, at_work, measured, settings, space)
     data = plan_data(sized, sorted(set(counts)), deadline, machine_usd)
     terminal.print_if_json(data)
     print_plan(sized, data)
@@ -201,13 +201,13 @@ def plan_data(
         count = plan.course.workers_for(deadline * 3600)
         limits = []
         for stage, factor in plan.course.too_slow(deadline * 3600):
-            most = plan.limit_of(stage)
-            needed = None if most is None or math.isinf(factor) else math.ceil(most * factor)
+            most, endless = stage.limit, math.isinf(factor)
+            needed = None if most is None or endless else math.ceil(most * factor)
             limits.append({"stage": stage.name, "of": stage.of, "limit": most, "needed": needed})
         size = None if count is None else size_data(plan, plan.size(count), machine_usd)
         last = {"hours": deadline, "workers": count, "limits": limits, "size": size}
     return {
-        **terminal.fields_of(plan.study, "cells", "at_work"),
+        **terminal.fields_of(plan, "cells", "at_work"),
         "pictures": round(plan.pictures),
         "figures": {"source": figures.source, "cells": figures.cells, "notes": [*figures.notes]},
         "seconds_a_cell": plan.course.alone,
@@ -221,8 +221,7 @@ def plan_data(
         "stages": [
             {
                 "stage": stage.name,
-                **terminal.fields_of(stage, "kind", "of", "shared"),
-                "limit": plan.limit_of(stage),
+                **terminal.fields_of(stage, "kind", "of", "shared", "limit"),
                 "cells_per_hour": None if math.isinf(rate) else rate * 3600,
             }
             for stage in plan.course.every
@@ -255,12 +254,12 @@ def size_data(plan: Plan, size: Size, machine_usd: float | None) -> dict[str, An
 
 def print_plan(plan: Plan, data: dict[str, Any]) -> None:
     """Print a plan with its stages, numbers of machines and bottleneck."""
-    figures, study = plan.figures, plan.study
+    figures = plan.figures
     measured = f" ({figures.cells:,} pictures)" if figures.cells else ""
     terminal.say(f"figures   {figures.source or 'a file'}{measured}")
     terminal.say(
-        f"study     {study.cells:,} pictures to keep, about {data['pictures']:,} drawn, "
-        f"{figures.rounds:.2f} rounds each; {study.at_work} concurrent items on a machine"
+        f"study     {plan.cells:,} pictures to keep, about {data['pictures']:,} drawn, "
+        f"{figures.rounds:.2f} rounds each; {plan.at_work} concurrent items on a machine"
     )
     usd, size, free = plan.usd, plan.bytes * (1 / GIB), (plan.disk or 0.0) / GIB
     low, high = dollars(usd.low), dollars(usd.high)
@@ -303,9 +302,9 @@ def print_plan(plan: Plan, data: dict[str, Any]) -> None:
     ]
     notes += [limit.text for limit in costs.day_limits(plan.settings)]
     if plan.fits is False:
-        fitting = int((plan.disk or 0.0) / plan.bytes.mean * study.cells)
+        fitting = int((plan.disk or 0.0) / plan.bytes.mean * plan.cells)
         notes.append(
-            f"the disk is too small: {free:,.1f} GiB hold about {fitting:,} of {study.cells:,} "
+            f"the disk is too small: {free:,.1f} GiB hold about {fitting:,} of {plan.cells:,} "
             "pictures; take a larger one, or put keep_runs = false into the configuration"
         )
     for text in notes:

@@ -50,14 +50,9 @@ from scenewright.evals.runner.engines.cluster import (
     started,
 )
 from scenewright.evals.runner.engines.store_actor import RemoteAnswers, StoreActor, call_actor
-from scenewright.evals.runner.engines.worker_pool import (
-    ItemListener,
-    RayWorker,
-    WorkerPool,
-    WorkerSpec,
-)
+from scenewright.evals.runner.engines.worker_pool import RayWorker, WorkerPool
 from scenewright.evals.runner.progress import side_by_side
-from scenewright.evals.runner.task import on_cluster
+from scenewright.evals.runner.task import ItemListener, WorkerSpec, on_cluster
 from scenewright.evals.store.ledger import Photo
 from scenewright.evals.store.results import ANSWERS
 from scenewright.providers import Answers, AnswerStore

@@ -32,7 +32,7 @@ from scenewright.evals.runner.task import (
     UnitListener,
     WorkerSpec,
 )
-from scenewright.evals.store.journal import Journal, Units
+from scenewright.evals.store.journal import Journal, KnownUnits
 from scenewright.evals.store.results import ANSWERS, IMAGES, JOURNAL
 from scenewright.providers import Answers, open_answers
 from scenewright.providers.caller import Caller
@@ -47,8 +47,8 @@ class EvalWorker:
     eval_models: EvalModels
     generation: Callable[[ExitStack], GenerationContext]
     """Gives the place where the pictures of an item are drawn; the stack is closed with it."""
-    units: Units
-    """Finished units; only read."""
+    units: KnownUnits
+    """Finished before."""
     answers: Answers
     sentinels: Sentinels
     retry: bool
@@ -100,7 +100,7 @@ class EvalWorkerSpec(WorkerSpec):
         await eval_models.warm()
         shared, place = self.settings.answers, self.place
         assert place is not None
-        units: Units
+        units: KnownUnits
         answers: Answers
         images: ImageStore | None = None
         if here:

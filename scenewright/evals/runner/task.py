@@ -29,7 +29,7 @@ from scenewright.config.settings import Settings
 from scenewright.core.error_text import error_text
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.progress import side_by_side
-from scenewright.evals.store.journal import Journal, Unit, Units
+from scenewright.evals.store.journal import Journal, KnownUnits, Unit, Units
 from scenewright.providers.caller import Caller
 from scenewright.providers.sdk_clients import identified
 
@@ -50,8 +50,9 @@ class Named(Protocol):
 
 T = TypeVar("T", bound=Named)
 T_contra = TypeVar("T_contra", contravariant=True)
+N_contra = TypeVar("N_contra", bound=Named, contravariant=True)
 M = TypeVar("M")
-Tell = Callable[[Any], None]
+Tell = Callable[[Any], object]
 """Receiver of a worker's events."""
 Items = AsyncGenerator[tuple[int, T]]
 """Items with their positions, taken as there is room."""
@@ -120,7 +121,7 @@ class ItemListener(Protocol):
         ...
 
 
-class Task(Protocol[T]):
+class Task(Protocol[N_contra]):
     """Work on items, as the process sees it that owns the folder."""
 
     @property
@@ -154,7 +155,7 @@ class Task(Protocol[T]):
         """
         ...
 
-    def begin(self, position: int, item: T) -> ItemListener:
+    def begin(self, position: int, item: N_contra) -> ItemListener:
         """Return the listener for a worker that begins with ``item``."""
         ...
 
@@ -292,8 +293,8 @@ class Finished:
 class ReportingUnits:
     """Units of one item; new ones are told at once."""
 
-    known: Units
-    """Finished before; only read."""
+    known: KnownUnits
+    """Finished before."""
     tell: Tell
     mine: dict[str, Unit] = field(default_factory=dict)
     """Finished for this item now."""

@@ -76,12 +76,16 @@ class Unit:
     """Unix time when it was stored; 0 before."""
 
 
-class Units(Protocol):
-    """Store of finished units; :class:`Journal` is one."""
+class KnownUnits(Protocol):
+    """Finished units, to be read."""
 
     def get(self, key: str) -> Unit | None:
         """Return the unit of ``key``, if it was finished."""
         ...
+
+
+class Units(KnownUnits, Protocol):
+    """Store of finished units; :class:`Journal` is one."""
 
     def put(self, units: Iterable[Unit]) -> None:
         """Keep ``units``, in place of earlier ones of the same keys."""

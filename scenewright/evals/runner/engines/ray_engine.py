@@ -28,9 +28,10 @@ from scenewright.evals.runner.engines.cluster import (
     started,
 )
 from scenewright.evals.runner.engines.store_actor import StoreActor
-from scenewright.evals.runner.engines.worker_pool import ItemListener, RayWorker, WorkerPool
+from scenewright.evals.runner.engines.worker_pool import RayWorker, WorkerPool
 from scenewright.evals.runner.task import (
     Engine,
+    ItemListener,
     Items,
     LocalEngine,
     M,
@@ -100,6 +101,7 @@ class RayEngine(RayOptions):
                     )
                     job = _Job(task, self._completed(spec, cluster, stores))
                     pool = await stack.enter_async_context(WorkerPool(job, cluster))
+                assert pool is not None
                 await pool.work(_chained(first, items))
                 await stores.flush.remote()
 

@@ -12,20 +12,18 @@ from scenewright.config.accounts import AccountSpec
 from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import load_settings
 from scenewright.evals.runner.forecast import account_of
+from scenewright.evals.runner.measuring import figures_from, pilot, spread_of
 from scenewright.evals.runner.model_setup import EvalModelOverrides
 from scenewright.evals.runner.runner import run_eval
-from scenewright.evals.runner.sizing.figures import (
+from scenewright.evals.runner.time_forecast import (
     Figures,
+    Plan,
     SizingError,
     Spread,
     Use,
-    figures_from,
     load_figures,
     save_figures,
-    spread_of,
 )
-from scenewright.evals.runner.sizing.pilot import pilot
-from scenewright.evals.runner.sizing.plan import Plan, Workload, resized
 from scenewright.runs.model_factory.profiles import limits_of
 from tests.doubles import CallBook
 from tests.evals.eval_sets import ListedSet, config, scene_items, scripted
@@ -60,7 +58,8 @@ def settings(prices: Path | None = None, **spec: Any) -> Any:
 
 def test_each_limit_of_an_account_is_a_stage() -> None:
     plan = Plan(
-        Workload(100, 16),
+        100,
+        16,
         figures(),
         settings(requests_per_minute=30, tokens_per_minute=2200, concurrent=4),
     )
@@ -74,7 +73,7 @@ def test_each_limit_of_an_account_is_a_stage() -> None:
     assert rate["items"] == pytest.approx(16 / 2.5)
     size = plan.size()
     assert size.binding.kind == "tokens"
-    assert plan.limit_of(size.binding) == 2200
+    assert size.binding.limit == 2200
     assert size.busy["tokens a minute of seer"] == pytest.approx(1.0)
     following, seconds = plan.after(size)
     assert following.kind == "requests"
@@ -86,12 +85,12 @@ def test_a_day_that_is_too_short_for_the_study_holds_it_up(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     # 100 pictures with two requests each.
-    enough = Plan(Workload(100, 16), figures(), settings(requests_per_day=200))
+    enough = Plan(100, 16, figures(), settings(requests_per_day=200))
     assert enough.costs().day_limits(enough.settings) == ()
     assert enough.size().binding.kind != "day"
-    short = Plan(Workload(100, 16), figures(), settings(requests_per_day=60, day_zone="Asia/Tokyo"))
+    short = Plan(100, 16, figures(), settings(requests_per_day=60, day_zone="Asia/Tokyo"))
     assert short.size().binding.name == "requests a day of seer"
-    assert short.limit_of(short.size().binding) == 60
+    assert short.size().binding.limit == 60
     # At 60 a day 200 requests take until the fourth day; on average half of the first is over.
     assert short.size().hours == pytest.approx((200 / 60 - 0.5) * 24, rel=0.01)
     (limit,) = short.costs().day_limits(short.settings)
@@ -107,55 +106,55 @@ def test_what_was_sent_today_is_not_there_for_a_study(
     quota = limits_of("seer", known.account("seer")).day_quota()
     assert quota is not None
     asyncio.run(quota.take(0))
-    (limit,) = Plan(Workload(100, 16), figures(), known).costs().day_limits(known)
+    (limit,) = Plan(100, 16, figures(), known).costs().day_limits(known)
     assert (limit.left, limit.pauses) == (199, 1)
 
 
 def test_the_range_holds_what_is_expected() -> None:
-    size = Plan(Workload(100, 16), figures(), settings()).size(3)
+    size = Plan(100, 16, figures(), settings()).size(3)
     assert size.least <= size.seconds <= size.most
 
 
 def test_dollars_come_from_the_table_of_prices_or_are_not_counted(tmp_path: Path) -> None:
-    plan = Plan(Workload(1000), figures(), settings())
+    plan = Plan(1000, 8, figures(), settings())
     assert plan.costs().unpriced == ("seer:model",)
     assert plan.usd.mean == 0.0
     prices = tmp_path / "prices.toml"
     prices.write_text('["seer:model"]\ninput = 1.0\noutput = 10.0\nas_of = 2026-11-01\n')
-    priced = Plan(Workload(1000), figures(), settings(prices))
+    priced = Plan(1000, 8, figures(), settings(prices))
     assert priced.costs().unpriced == ()
     assert priced.usd.mean == pytest.approx(1000 * (1000 * 1.0 + 100 * 10.0) / 1e6)
 
 
 def test_pictures_and_rows_fill_the_disk() -> None:
-    plan = Plan(Workload(1000), figures(), settings(), disk=3 * 2**20)
+    plan = Plan(1000, 8, figures(), settings(), disk=3 * 2**20)
     assert plan.bytes.mean == pytest.approx(1000 * 3072)
     assert plan.fits is True
-    assert Plan(Workload(1000), figures(), settings(), disk=2**20).fits is False
-    assert Plan(Workload(1000), figures(), settings()).fits is None
+    assert Plan(1000, 8, figures(), settings(), disk=2**20).fits is False
+    assert Plan(1000, 8, figures(), settings()).fits is None
 
 
 def test_an_unknown_account_and_an_empty_study_are_refused() -> None:
     with pytest.raises(SettingsError, match="seer"):
-        Plan(Workload(1), figures(), load_settings())
+        Plan(1, 8, figures(), load_settings())
     with pytest.raises(SizingError, match="1 or more"):
-        Plan(Workload(0), figures(), settings())
+        Plan(0, 8, figures(), settings())
 
 
 def test_rounds_draw_more_and_judges_look_more() -> None:
     steering = GIVEN["models"] | {"local:eye": {"does": "steers", "seconds": 1.0}}
-    grown = resized(figures(models=steering, more_pictures=2.0), rounds=2, judges=3)
+    grown = figures(models=steering, more_pictures=2.0).resized(rounds=2, judges=3)
     # One more round in half of the cells: two more pictures, and another look.
     assert grown.rounds == pytest.approx(1.5)
     assert grown.models["local:painter"].uses.mean == pytest.approx(2.0)
     assert grown.models["local:eye"].uses.mean == pytest.approx(1.5)
     assert grown.models["seer:model"].uses.mean == pytest.approx(3.0)
     with pytest.raises(SizingError, match="go_on"):
-        resized(figures(go_on=0.0), rounds=2)
+        figures(go_on=0.0).resized(rounds=2)
 
 
 def test_seconds_of_a_cell_grow_with_those_of_its_models() -> None:
-    grown = resized(figures(alone=2.5, cpu=2.0), judges=2)
+    grown = figures(alone=2.5, cpu=2.0).resized(judges=2)
     assert grown.alone is not None
     assert grown.alone.mean == pytest.approx(2.5 * 3.0 / 2.5)
 
@@ -216,7 +215,7 @@ async def test_a_pilot_counts_what_its_models_do(tmp_path: Path) -> None:
     assert 1.0 <= found.rounds <= 2.0
     assert found.picture_bytes.mean > 0
     assert found.row_bytes.mean > 0
-    plan = Plan(Workload(100, 4), found, load_settings())
+    plan = Plan(100, 4, found, load_settings())
     assert plan.size(2).seconds <= plan.size(1).seconds
 
 
@@ -253,4 +252,4 @@ async def test_tables_of_a_finished_evaluation_tell_figures(tmp_path: Path) -> N
 
 def test_a_use_of_the_machine_costs_nothing_at_an_account() -> None:
     use = Use(does="draws", seconds=Spread(mean=1, low=1, high=1))
-    assert Plan(Workload(1), Figures(models={"local:m": use}), load_settings()).usd.mean == 0.0
+    assert Plan(1, 8, Figures(models={"local:m": use}), load_settings()).usd.mean == 0.0

@@ -7,17 +7,18 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from scenewright.evals.runner.sizing.figures import goes_on
-from scenewright.evals.runner.sizing.plan import (
+from scenewright.evals.runner.measuring import goes_on
+from scenewright.evals.runner.time_forecast import (
     SHARED,
     Course,
-    Kind,
+    Figures,
     Stage,
     expected_rounds,
 )
 
-KINDS: tuple[Kind, ...] = ("drawing", "judging", "cpu", "process", "device", "calls")
+KINDS = ("drawing", "judging", "cpu", "process", "device", "calls")
 
 
 def stages() -> st.SearchStrategy[Stage]:
@@ -166,18 +167,20 @@ def test_how_often_loops_went_on() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: Stage("cpu", "", -1.0),
-        lambda: Stage("cpu", "", 1.0, 0.0),
-        lambda: Stage("cpu", "", math.nan),
-        lambda: Course(-1, 1.0, 1, ()),
-        lambda: Course(1, 1.0, 0, ()),
-        lambda: expected_rounds(1.5, 3),
-        lambda: expected_rounds(0.5, 0),
+        {"cores": 0},
+        {"startup": -1.0},
+        {"process": math.nan},
+        {"models": {"m": {"does": "draws", "seconds": -1.0}}},
+        {"models": {"m": {"does": "draws", "seconds": math.inf}}},
+        {"go_on": 1.5},
+        {"rounds": 0},
     ],
 )
-def test_what_makes_no_sense_is_refused(wrong: object) -> None:
-    with pytest.raises(ValueError, match="give"):
-        wrong()  # type: ignore[operator]
+def test_figures_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
+    sound = {"models": {"m": {"does": "draws", "seconds": 1.0}}}
+    assert Figures.model_validate(sound)
+    with pytest.raises(ValidationError):
+        Figures.model_validate(sound | wrong)
 
 
 def test_names_tell_whose_stage_it_is() -> None:

@@ -1,1 +1,0 @@
-"""Time, machines, cost and bottleneck of a study, computed from measured figures."""
