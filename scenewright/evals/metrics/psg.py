@@ -45,7 +45,7 @@ RULE = "centre-and-size"
 NODES, ATTRIBUTES, EDGES = "nodes", "attributes", "edges"
 _PART_OF = {"value": ATTRIBUTES, "attribute": ATTRIBUTES, "predicate": EDGES}
 """Kind of an unknown word → the part that needs it."""
-_VERSION = 3
+_VERSION = 4
 """Increased when the same picture and scene would get another score."""
 
 

@@ -195,8 +195,6 @@ def _key(a: str, b: str) -> tuple[str, str]:
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
-_DENSE = 400
-"""Most pairs of objects of which all pairs are held as one array (8 bytes times their square)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,17 +392,6 @@ class EditProblem:
         """The other pair of objects of each entry."""
         self.values: Floats = np.array(values, np.float64)
         """Savings of relations between the two."""
-
-    @cached_property
-    def dense(self) -> Floats | None:
-        """``Q`` of shape (rows, columns, rows, columns), symmetric; None for large graphs."""
-        rows, columns = self.shape
-        if rows * columns > _DENSE:
-            return None
-        found = np.zeros((rows * columns, rows * columns))
-        found[self.first, self.second] = self.values
-        found[self.second, self.first] = self.values
-        return found.reshape(rows, columns, rows, columns)
 
     @cached_property
     def _lookup(self) -> dict[tuple[int, int], float]:

@@ -17,9 +17,9 @@ its own: an object of it weighs what its partner weighs (by the best mapping wit
 and 1 without a partner, since what was requested and is missing counts in full. So a graph that is
 drawn whole scores 1, wherever its objects are.
 
-**Distance.** Four steps, each only if the one before has not settled it: a linear assignment with
-local improvement (bounds from above and below), branch and bound, an integer program, and the
-limits, which leave the best bounds so far.
+**Distance.** Two steps, the second only if the first has not settled it: a linear assignment with
+local improvement (bounds from above and below), and an integer program, which leaves the best
+bounds so far when its time is up.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from scenewright.evals.metrics.graph_edit.problem import (
     Likeness,
     background_weights,
 )
-from scenewright.evals.metrics.graph_edit.solvers import LARGEST, Improver, Search, slack, solve
+from scenewright.evals.metrics.graph_edit.solvers import LARGEST, Improver, slack, solve
 from scenewright.evals.metrics.graph_matching.text_similarity import TextSimilarity
 
 
@@ -45,15 +45,10 @@ from scenewright.evals.metrics.graph_matching.text_similarity import TextSimilar
 class EditLimits:
     """Limits of the work for a distance; beyond them its bounds are returned."""
 
-    expansions: int = 150
-    """Nodes of the search tree that are opened before the integer program: past some hundreds it is
-    faster."""
     seconds: float = 10.0
     """Approximate time for all steps together; 0: the assignment's bounds only."""
 
     def __post_init__(self) -> None:
-        if self.expansions < 0:
-            raise EditError(f"expansions is {self.expansions}: use 0 or more")
         if not (math.isfinite(self.seconds) and self.seconds >= 0.0):
             raise EditError(f"seconds is {self.seconds}: use a number of 0 or more")
 
@@ -71,8 +66,6 @@ class EditDistance:
     mapping: Mapping[str, str] = field(hash=False)
     """Object id of the reference → object id of the seen graph, of the best mapping; pairs that
     save nothing are left out: they cost what deleting and inserting costs."""
-    expanded: int = 0
-    """Nodes of the search tree that were opened."""
 
     @property
     def gap(self) -> float:
@@ -122,13 +115,7 @@ def solved(problem: EditProblem, limits: EditLimits | None = None) -> EditDistan
     until = time.monotonic() + limits.seconds
     bound, mapping = Improver(problem).start()
     best = problem.saving(mapping)
-    expanded = 0
     small = slack(problem)
-    if best < bound - small and limits.seconds and problem.dense is not None:
-        search = Search(problem, mapping, bound, expansions=limits.expansions, until=until)
-        search.run()
-        mapping, best, bound = search.mapping, search.best, search.bound
-        expanded = search.expanded
     left = until - time.monotonic()
     if best < bound - small and left > 0.0 and len(problem.values) <= LARGEST:
         found = solve(problem, left)
@@ -145,7 +132,6 @@ def solved(problem: EditProblem, limits: EditLimits | None = None) -> EditDistan
         upper=upper,
         exact=exact,
         mapping=_named(problem, mapping),
-        expanded=expanded,
     )
 
 
