@@ -32,8 +32,8 @@ from scenewright.evals.metrics.base import Sample
 from scenewright.evals.metrics.extractors import encoder_of, extractor_of
 from scenewright.evals.metrics.miniature import (
     CLASSES,
-    MiniatureExtractor,
     class_of,
+    miniature_extractor,
     paired_painting,
     single_painting,
     texts_of,
@@ -291,7 +291,7 @@ def note(errors: Errors, name: str, value: float | None, expected: float) -> Non
 
 def of_fid(errors: Errors, count: int, full: bool) -> float:
     """Return against scipy's root, torchmetrics, and rows where they are fewer than the width."""
-    metric = FrechetDistance("fid", MiniatureExtractor())
+    metric = FrechetDistance("fid", miniature_extractor())
     same = 0.0
     shapes = ((500, 400, 64), (900, 1200, 256)) + (((1500, 2000, 512),) if full else ())
     for x, y in sets(count, shapes):
@@ -324,7 +324,7 @@ def of_gaussians(count: int) -> float:
 
 def of_is(errors: Errors, count: int) -> None:
     """Return against the published code's formula, and torchmetrics with one split."""
-    extractor = MiniatureExtractor("logits")
+    extractor = miniature_extractor("logits")
     for logits, _ in sets(count, ((500, 1, 12), (2000, 1, 1008))):
         logits = 4 * logits
         for splits in (1, 10):
@@ -342,10 +342,10 @@ def of_cmmd(errors: Errors, count: int, full: bool) -> float:
     for x, y in sets(count, shapes):
         for unbiased in (False, True):
             estimator = "unbiased" if unbiased else "biased"
-            metric = CMMD(MiniatureExtractor(), estimator=estimator)
+            metric = CMMD(miniature_extractor(), estimator=estimator)
             value = metric.compute(ArrayBlocks(x, ROWS), ArrayBlocks(y, ROWS)).value
             note(errors, f"cmmd.{estimator}", value, cmmd(x, y, unbiased))
-        found = CMMD(MiniatureExtractor()).compute(ArrayBlocks(x, 97), ArrayBlocks(x, ROWS)).value
+        found = CMMD(miniature_extractor()).compute(ArrayBlocks(x, 97), ArrayBlocks(x, ROWS)).value
         same = max(same, found or 0.0)
     return same
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from scenewright.config.settings import user_cache
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import Answer, Fact, ScoreCard
 from scenewright.core.ports.judge import Judge
@@ -308,6 +309,11 @@ def spent_on(given: Iterable[Any]) -> dict[str, Any]:
 def short_print(fingerprint: str) -> str:
     """Return 16 hex digits of a fingerprint, which may begin with a shared name."""
     return hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
+
+
+def cache_folder(folder: Any, default: str) -> Path:
+    """Return the option ``folder``, else the folder ``default`` of the user's cache."""
+    return user_cache(default) if folder is None else Path(text("folder", folder)).expanduser()
 
 
 @lru_cache(maxsize=8)

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -265,6 +266,67 @@ def shared(key: tuple[object, ...], make: Callable[[], Worker[Model]]) -> Worker
             found = make()
             _WORKERS[key] = found  # type: ignore[assignment]
         return found
+
+
+@dataclass(eq=False)
+class _OfNetwork:
+    id: str
+    """As in :class:`TextImageEncoder`."""
+    worker: Worker[Any]
+    """The network in its thread."""
+    batch: int
+    """Pictures or texts in one pass."""
+    identity: Callable[[], Sequence[object]]
+    """Gives what decides the vectors, besides the device and the versions of libraries."""
+    see: Callable[[Any, Sequence[Image.Image]], Features]
+    """Makes the rows of pictures with the loaded network."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of weights, preparation, output, device and library versions."""
+        return fingerprint(*self.identity(), self.worker.device)
+
+
+@dataclass(eq=False)
+class NetworkExtractor(_OfNetwork):
+    """Vectors of pictures by a network of this machine.
+
+    Implements :class:`~scenewright.evals.metrics.base.FeatureExtractor`.
+    """
+
+    length: Callable[[], int]
+    """Gives the length of a vector."""
+
+    @cached_property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        return self.length()
+
+    async def features(self, images: Sequence[Image.Image]) -> Features:
+        """Return one row a picture.
+
+        Raises ``MetricError`` if the model cannot be loaded or lacks the output.
+        """
+        if not images:
+            return np.zeros((0, self.dimensions), np.float32)
+        return await self.worker.rows(images, self.batch, self.see)
+
+
+@dataclass(eq=False)
+class NetworkEncoder(_OfNetwork):
+    """Unit vectors of pictures and texts by a network; implements :class:`TextImageEncoder`."""
+
+    read: Callable[[Any, Sequence[str]], Features]
+    """Makes the rows of texts; the last column is the number of cut tokens."""
+
+    async def images(self, images: Sequence[Image.Image]) -> Features:
+        """Return one row of length 1 a picture."""
+        return unit(await self.worker.rows(images, self.batch, self.see), "pictures")
+
+    async def texts(self, texts: Sequence[str]) -> EncodedTexts:
+        """Return one row of length 1 a text, cut after the tokens that the model reads."""
+        rows = await self.worker.rows(texts, self.batch, self.read)
+        return EncodedTexts(unit(rows[:, :-1], "texts"), tuple(int(n) for n in rows[:, -1]))
 
 
 def _parts(things: Sequence[Thing], batch: int) -> Iterator[Sequence[Thing]]:

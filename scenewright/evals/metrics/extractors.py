@@ -9,8 +9,7 @@ unless another one is requested.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +25,14 @@ from scenewright.evals.metrics.base import (
     whole,
 )
 from scenewright.evals.metrics.encoders import (
-    EncodedTexts,
+    NetworkEncoder,
+    NetworkExtractor,
     TextImageEncoder,
     Worker,
     digest,
     find_model,
-    fingerprint,
     quiet,
     shared,
-    unit,
 )
 from scenewright.evals.store.journal import Features
 
@@ -139,133 +137,67 @@ class LoadedModel:
         return (side, side) if side is not None else (size["width"], size["height"])
 
 
-class _OfTransformers:
-    def __init__(
-        self, folder: Path, name: str, device: str, batch: int, dtype: str, preparation: str
-    ) -> None:
-        self._folder = folder
-        self._name = name
-        self._batch = batch
-        self._dtype = dtype
-        self._preparation = preparation
-        self._worker: Worker[LoadedModel] = shared(
-            ("transformers", folder.resolve(), device, dtype),
-            lambda: Worker(name, device, lambda where: LoadedModel(folder, where, dtype)),
-        )
-
-    @property
-    def id(self) -> str:
-        """``transformers:`` and the given name of the model."""
-        return f"transformers:{self._name}"
-
-    @cached_property
-    def _base(self) -> tuple[object, ...]:
-        return (_VERSION, digest(self._folder), self._worker.device, self._dtype, self._preparation)
+def _network(
+    folder: Path, name: str, device: str, dtype: str, preparation: str
+) -> tuple[Worker[LoadedModel], Callable[..., tuple[object, ...]]]:
+    """Return the thread of a model in transformers layout, and what gives its identity."""
+    worker: Worker[LoadedModel] = shared(
+        ("transformers", folder.resolve(), device, dtype),
+        lambda: Worker(name, device, lambda where: LoadedModel(folder, where, dtype)),
+    )
+    return worker, lambda output: (_VERSION, digest(folder), dtype, preparation, output)
 
 
-class TransformersExtractor(_OfTransformers):
-    """Feature extractor in transformers layout.
+def transformers_extractor(
+    folder: Path, name: str, output: str, device: str, batch: int, dtype: str, preparation: str
+) -> NetworkExtractor:
+    """Return the extractor of a model in transformers layout.
 
-    Implements :class:`~scenewright.evals.metrics.base.FeatureExtractor`.
+    Args:
+        folder: the model.
+        name: its given name.
+        output: ``class`` or ``projection``.
+        device: ``auto``, ``cpu``, ``cuda:1``, ….
+        batch: pictures in one pass.
+        dtype: precision of the weights.
+        preparation: ``squash`` resizes the whole picture to the model's size (bicubic, as the
+            papers of CMMD and FD-DINOv2 do), ``processor`` does what the model's own processor
+            does, which crops.
     """
+    worker, identity = _network(folder, name, device, dtype, preparation)
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        output: str,
-        name: str = "",
-        device: str = "auto",
-        batch: int = 32,
-        dtype: str = "float32",
-        preparation: str = "squash",
-    ) -> None:
-        """Use a ``folder`` in transformers layout.
-
-        Args:
-            folder: the model.
-            output: ``class`` or ``projection``.
-            name: its given name.
-            device: ``auto``, ``cpu``, ``cuda:1``, ….
-            batch: pictures in one pass.
-            dtype: precision of the weights.
-            preparation: ``squash`` resizes the whole picture to the model's size (bicubic, as the
-                papers of CMMD and FD-DINOv2 do), ``processor`` does what the model's own processor
-                does, which crops.
-        """
-        super().__init__(folder, name or str(folder), device, batch, dtype, preparation)
-        self._output = output
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of weights, preparation, output, precision, device and library versions."""
-        return fingerprint(*self._base, self._output)
-
-    @cached_property
-    def dimensions(self) -> int:
-        """Length of a vector, by the model's configuration."""
+    def dimensions() -> int:
         from transformers import AutoConfig
 
-        config = AutoConfig.from_pretrained(self._folder, local_files_only=True)
-        if self._output == "projection":
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        if output == "projection":
             own = getattr(config, "projection_dim", None)
             return int(config.vision_config.hidden_size if own is None else own)
         return int(getattr(config, "vision_config", config).hidden_size)
 
-    async def features(self, images: Sequence[Image.Image]) -> Features:
-        """Return one row a picture.
-
-        ``MetricError`` if the model cannot be loaded or lacks the output.
-        """
-        output, preparation = self._output, self._preparation
-        if not images:
-            return np.zeros((0, self.dimensions), np.float32)
-        return await self._worker.rows(
-            images, self._batch, lambda model, part: model.features(part, output, preparation)
-        )
+    return NetworkExtractor(
+        f"transformers:{name}",
+        worker,
+        batch,
+        lambda: identity(output),
+        lambda model, part: model.features(part, output, preparation),
+        dimensions,
+    )
 
 
-class TransformersEncoder(_OfTransformers):
-    """Encoder of pictures and texts in transformers layout.
-
-    Implements :class:`~scenewright.evals.metrics.encoders.TextImageEncoder`.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        name: str = "",
-        device: str = "auto",
-        batch: int = 32,
-        dtype: str = "float32",
-        preparation: str = "processor",
-    ) -> None:
-        """Use a folder as :class:`TransformersExtractor` does, prepared as in CLIPScore's paper."""
-        super().__init__(folder, name or str(folder), device, batch, dtype, preparation)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of weights, preparation, precision, device and library versions."""
-        return fingerprint(*self._base, "pair")
-
-    async def images(self, images: Sequence[Image.Image]) -> Features:
-        """Return one row of length 1 a picture."""
-        preparation = self._preparation
-        rows = await self._worker.rows(
-            images,
-            self._batch,
-            lambda model, part: model.features(part, "projection", preparation),
-        )
-        return unit(rows, "pictures")
-
-    async def texts(self, texts: Sequence[str]) -> EncodedTexts:
-        """Return one row of length 1 a text.
-
-        What is past the model's room (CLIP: 77 tokens) is cut.
-        """
-        rows = await self._worker.rows(texts, self._batch, lambda model, part: model.texts(part))
-        return EncodedTexts(unit(rows[:, :-1], "texts"), tuple(int(n) for n in rows[:, -1]))
+def transformers_encoder(
+    folder: Path, name: str, device: str, batch: int, dtype: str, preparation: str
+) -> NetworkEncoder:
+    """Return the encoder of a model as in :func:`transformers_extractor`."""
+    worker, identity = _network(folder, name, device, dtype, preparation)
+    return NetworkEncoder(
+        f"transformers:{name}",
+        worker,
+        batch,
+        lambda: identity("pair"),
+        lambda model, part: model.features(part, "projection", preparation),
+        lambda model, part: model.texts(part),
+    )
 
 
 def _rows(output: Any) -> Features:
@@ -297,17 +229,17 @@ def extractor_of(
         return own
     common = _common(options)
     if name == MINIATURE:
-        from scenewright.evals.metrics.miniature import MiniatureExtractor
+        from scenewright.evals.metrics.miniature import miniature_extractor
 
         _refuse(name, options, {"device", "batch"})
-        return MiniatureExtractor("logits" if output == "logits" else "features", **common)
+        return miniature_extractor("logits" if output == "logits" else "features", **common)
     if name == INCEPTION:
-        from scenewright.evals.metrics.inception import InceptionExtractor, find_inception
+        from scenewright.evals.metrics.inception import find_inception, inception_extractor
 
         _refuse(name, options, {"device", "batch", "weights"})
         weights = options.get("weights")
         file = find_inception(metric, None if weights is None else text("weights", weights))
-        return InceptionExtractor(file, output="logits" if output == "logits" else "pool", **common)
+        return inception_extractor(file, "logits" if output == "logits" else "pool", **common)
     if output == "logits":
         raise MetricError(
             f"{metric} needs classes, which {name!r} does not give: use extractor = "
@@ -316,7 +248,7 @@ def extractor_of(
 
     folder, more = _transformers(metric, name, options, "squash")
     output = "projection" if output == "projection" else "class"
-    return TransformersExtractor(folder, name=name, output=output, **common, **more)
+    return transformers_extractor(folder, name, output, **common, **more)
 
 
 def encoder_of(metric: str, name: Any, options: Mapping[str, Any]) -> TextImageEncoder:
@@ -331,15 +263,15 @@ def encoder_of(metric: str, name: Any, options: Mapping[str, Any]) -> TextImageE
         return own
     common = _common(options)
     if name == MINIATURE:
-        from scenewright.evals.metrics.miniature import MiniatureEncoder
+        from scenewright.evals.metrics.miniature import miniature_encoder
 
         _refuse(name, options, {"device", "batch"})
-        return MiniatureEncoder(**common)
+        return miniature_encoder(**common)
     if name == INCEPTION:
         raise MetricError(f"{metric}: {INCEPTION} encodes no texts: name a CLIP model")
 
     folder, more = _transformers(metric, name, options, "processor")
-    return TransformersEncoder(folder, name=name, **common, **more)
+    return transformers_encoder(folder, name, **common, **more)
 
 
 def _common(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,13 @@ import numpy as np
 from PIL import Image
 
 from scenewright.evals.metrics.base import MetricError
-from scenewright.evals.metrics.encoders import MINIATURE, Worker, digest_file, fingerprint, shared
+from scenewright.evals.metrics.encoders import (
+    MINIATURE,
+    NetworkExtractor,
+    Worker,
+    digest_file,
+    shared,
+)
 from scenewright.evals.store.journal import Features
 
 if TYPE_CHECKING:
@@ -30,58 +35,32 @@ _VERSION = 1
 _DIGEST = re.compile(r"-([0-9a-f]{8})\.(?:pth|pt)$")
 
 
-class InceptionExtractor:
-    """Feature extractor of Inception-V3, in single precision.
+def inception_extractor(
+    weights: Path, output: str = "pool", device: str = "auto", batch: int = 32
+) -> NetworkExtractor:
+    """Return the extractor of Inception-V3 in single precision, with its weights from a file.
 
-    Implements :class:`~scenewright.evals.metrics.base.FeatureExtractor`. Pictures are resized to
-    299×299 as TensorFlow 1 did
+    Pictures are resized to 299×299 as TensorFlow 1 did
     (:func:`~scenewright.evals.metrics.inception_network.resize_as_tensorflow`).
+
+    Args:
+        weights: ``.pth`` or ``.safetensors`` file.
+        output: ``pool`` (2048, for FID) or ``logits`` (1008, for IS).
+        device: ``auto``, ``cpu``, ``cuda:1``, ….
+        batch: pictures in one pass.
     """
-
-    def __init__(
-        self, weights: Path, *, output: str = "pool", device: str = "auto", batch: int = 32
-    ) -> None:
-        """Use a checkpoint.
-
-        Args:
-            weights: ``.pth`` or ``.safetensors`` file.
-            output: ``pool`` (2048, for FID) or ``logits`` (1008, for IS).
-            device: ``auto``, ``cpu``, ``cuda:1``, ….
-            batch: pictures in one pass.
-        """
-        self._weights = weights
-        self._output = output
-        self._batch = batch
-        self._worker: Worker[_Network] = shared(
-            ("inception", weights.resolve(), device),
-            lambda: Worker("inception", device, lambda where: _Network(weights, where)),
-        )
-
-    @property
-    def id(self) -> str:
-        """``inception:pool`` or ``inception:logits``."""
-        return f"inception:{self._output}"
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of weights, output, device and library versions."""
-        return fingerprint(
-            "inception", _VERSION, digest_file(self._weights), self._worker.device, self._output
-        )
-
-    @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        return OUTPUTS[self._output]
-
-    async def features(self, images: Sequence[Image.Image]) -> Features:
-        """Return one row a picture; ``MetricError`` if the weights cannot be loaded."""
-        output = self._output
-        if not images:
-            return np.zeros((0, self.dimensions), np.float32)
-        return await self._worker.rows(
-            images, self._batch, lambda network, part: network.see(part)[output]
-        )
+    worker: Worker[_Network] = shared(
+        ("inception", weights.resolve(), device),
+        lambda: Worker("inception", device, lambda where: _Network(weights, where)),
+    )
+    return NetworkExtractor(
+        f"inception:{output}",
+        worker,
+        batch,
+        lambda: ("inception", _VERSION, digest_file(weights), output),
+        lambda network, part: network.see(part)[output],
+        lambda: OUTPUTS[output],
+    )
 
 
 class _Network:

@@ -18,7 +18,6 @@ import random
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,13 +28,13 @@ from PIL import Image
 from scenewright.agents.composers.rules import describe
 from scenewright.config.settings import user_cache
 from scenewright.evals.metrics.encoders import (
-    EncodedTexts,
+    NetworkEncoder,
+    NetworkExtractor,
     Worker,
     digest,
     fingerprint,
     quiet,
     shared,
-    unit,
 )
 from scenewright.evals.store.journal import Features
 from scenewright.miniature.sampler import sample_painting
@@ -350,74 +349,38 @@ class MiniatureModels:
         return self._text
 
 
-class _OfMiniature:
-    def __init__(self, device: str, batch: int) -> None:
-        self._batch = batch
-        self._worker: Worker[MiniatureModels] = shared(
-            ("miniature", device), lambda: Worker("miniature", device, MiniatureModels)
-        )
+def _worker(device: str) -> Worker[MiniatureModels]:
+    return shared(("miniature", device), lambda: Worker("miniature", device, MiniatureModels))
 
 
-class MiniatureExtractor(_OfMiniature):
-    """Feature extractor of the miniature world.
+def miniature_extractor(
+    output: str = "features", device: str = "auto", batch: int = 64
+) -> NetworkExtractor:
+    """Return the extractor of ``features`` (128) or of ``logits`` of the world's kinds (12).
 
-    Implements :class:`~scenewright.evals.metrics.base.FeatureExtractor`.
+    Pictures are resized to 128×128.
     """
-
-    def __init__(self, output: str = "features", *, device: str = "auto", batch: int = 64) -> None:
-        """Extract ``features`` (128) or ``logits`` of the world's kinds (12), by ``output``."""
-        super().__init__(device, batch)
-        self._output = output
-
-    @property
-    def id(self) -> str:
-        """``miniature:features`` or ``miniature:logits``."""
-        return f"miniature:{self._output}"
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of weights, fitted maps, device and library versions."""
-        return fingerprint(self._output, recipe(), _eyes(), self._worker.device)
-
-    @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        return len(KINDS) if self._output == "logits" else WIDTH
-
-    async def features(self, images: Sequence[Image.Image]) -> Features:
-        """Return one row a picture, which is resized to 128×128."""
-        if not images:
-            return np.zeros((0, self.dimensions), np.float32)
-        work = MiniatureModels.logits if self._output == "logits" else MiniatureModels.see
-        return await self._worker.rows(images, self._batch, work)
+    logits = output == "logits"
+    return NetworkExtractor(
+        f"miniature:{output}",
+        _worker(device),
+        batch,
+        lambda: (output, recipe(), _eyes()),
+        MiniatureModels.logits if logits else MiniatureModels.see,
+        lambda: len(KINDS) if logits else WIDTH,
+    )
 
 
-class MiniatureEncoder(_OfMiniature):
-    """Encoder of pictures and texts of the miniature world.
-
-    Implements :class:`~scenewright.evals.metrics.encoders.TextImageEncoder`.
-    """
-
-    id = "miniature"
-
-    def __init__(self, *, device: str = "auto", batch: int = 64) -> None:
-        """Encode ``batch`` pictures or texts in one pass."""
-        super().__init__(device, batch)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of weights, fitted maps, device and library versions."""
-        return fingerprint("pair", recipe(), _both(), self._worker.device)
-
-    async def images(self, images: Sequence[Image.Image]) -> Features:
-        """Return one row of length 1 a picture, which is resized to 128×128."""
-        rows = await self._worker.rows(images, self._batch, MiniatureModels.pictures)
-        return unit(rows, "pictures")
-
-    async def texts(self, texts: Sequence[str]) -> EncodedTexts:
-        """Return one row of length 1 a text, which is cut after 128 tokens."""
-        rows = await self._worker.rows(texts, self._batch, MiniatureModels.texts)
-        return EncodedTexts(unit(rows[:, :-1], "texts"), tuple(int(n) for n in rows[:, -1]))
+def miniature_encoder(device: str = "auto", batch: int = 64) -> NetworkEncoder:
+    """Return the encoder of pictures, resized to 128×128, and of texts of up to 128 tokens."""
+    return NetworkEncoder(
+        "miniature",
+        _worker(device),
+        batch,
+        lambda: ("pair", recipe(), _both()),
+        MiniatureModels.pictures,
+        MiniatureModels.texts,
+    )
 
 
 def _pixels(image: Image.Image) -> Features:

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from scenewright.config.profiles import SettingsError
-from scenewright.config.settings import Settings, user_cache
+from scenewright.config.settings import Settings
 from scenewright.core.images import hash_of_image
 from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError, RealismScorer
 from scenewright.evals.metrics.base import (
@@ -33,6 +32,7 @@ from scenewright.evals.metrics.base import (
     MetricScore,
     Need,
     Sample,
+    cache_folder,
     is_plugin,
     plugin_of,
     short_print,
@@ -245,12 +245,13 @@ def make(
                 '{ name = "ocr", options = { scorer = "olip:miniature/olip-b", '
                 'detector = "miniature" } }'
             )
+    from scenewright.runs.model_factory.local_models import cached_detector_of
+
     named = tuple(part.strip() for part in text("labels", labels).split(",") if part.strip())
     of_scene = named == (OF_SCENE,)
-    place = user_cache(FOLDER) if folder is None else Path(text("folder", folder)).expanduser()
     return OcrMetric(
-        CachedScorer(_scorer(text("scorer", scorer), settings), place),
-        _detector(text("detector", detector)),
+        CachedScorer(_scorer(text("scorer", scorer), settings), cache_folder(folder, FOLDER)),
+        cached_detector_of(text("detector", detector)),
         most=most,
         labels=() if of_scene else named,
         of_scene=of_scene,
@@ -258,27 +259,13 @@ def make(
 
 
 def _scorer(name: str, settings: Settings | None) -> RealismScorer:
-    from scenewright.core.ports.judge import JudgeError
-    from scenewright.core.ports.vision import RealismError, RealismScorer
     from scenewright.runs.model_factory.realism_scorers import KINDS, scorer_of
 
     if is_plugin(name) and name.partition(":")[0] not in KINDS:
         what = "is not a scorer of realism: it needs id, fingerprint, score and aclose"
         own: RealismScorer = plugin_of(name, RealismScorer, what, settings)
         return own
-    try:
-        made = scorer_of(name, settings)
-        _ = made.fingerprint
-    except (SettingsError, JudgeError, RealismError) as error:
-        raise MetricError(f"ocr: {error}") from error
+    made = scorer_of(name, settings)
+    # Asked for now, so that a model that is not there is told before the work begins.
+    _ = made.fingerprint
     return made
-
-
-def _detector(name: str) -> Detector:
-    from scenewright.core.ports.vision import DetectionError
-    from scenewright.runs.model_factory.local_models import cached_detector_of
-
-    try:
-        return cached_detector_of(name)
-    except DetectionError as error:
-        raise MetricError(f"ocr: {error}") from error

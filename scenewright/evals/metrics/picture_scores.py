@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import Settings
 from scenewright.core.facts import ScoreCard
 from scenewright.core.images import ImageError, load_image, picture_named
@@ -293,7 +292,6 @@ def make_preference(
     """
     from scenewright.agents.judges.remote import RemoteJudge
     from scenewright.config.settings import load_settings
-    from scenewright.core.ports.judge import JudgeError
     from scenewright.runs.model_factory.profiles import build_judge
 
     specs = names_in("judges", judges, "name chat models, such as openai:gpt-6-luna")
@@ -306,10 +304,7 @@ def make_preference(
                 f"preference: {baseline} is not a folder: give one of pictures named by item id, "
                 f"or {ORIGINAL!r}"
             )
-    try:
-        found = [build_judge(spec, here) for spec in specs]
-    except (SettingsError, JudgeError) as error:
-        raise MetricError(f"preference: {error}") from error
+    found = [build_judge(spec, here) for spec in specs]
     comparing = [judge for judge in found if isinstance(judge, RemoteJudge)]
     if len(comparing) < len(found):
         unfit = next(judge.id for judge in found if not isinstance(judge, RemoteJudge))

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import asyncio
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from scenewright.config.profiles import SettingsError
-from scenewright.config.settings import Settings, user_cache
+from scenewright.config.settings import Settings
 from scenewright.core.scene import SceneGraph, SceneObject
 from scenewright.evals.metrics.base import (
     MetricError,
     MetricScore,
     Need,
     Sample,
+    cache_folder,
     is_plugin,
     plugin_of,
     real,
@@ -31,7 +30,7 @@ from scenewright.evals.metrics.base import (
     text,
 )
 from scenewright.evals.metrics.graph_edit import EditLimits, PsgScore, Share, psg_score
-from scenewright.evals.metrics.graph_matching.text_similarity import MatchingError, TextSimilarity
+from scenewright.evals.metrics.graph_matching.text_similarity import TextSimilarity
 from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
@@ -252,17 +251,19 @@ def make(
     """
     from scenewright.evals.store.extractions import shared_extractions
 
-    place = (
-        user_cache("extractions") if folder is None else Path(text("folder", folder)).expanduser()
-    )
     rule = text("saliency", saliency)
     trusted = switch("trust_remote_code", trust_remote_code)
+    salient = None
+    if rule not in (NONE, RULE):
+        from scenewright.tools.vision.detection.birefnet import saliency_of
+
+        salient = saliency_of(rule, trust_remote_code=trusted)
     return PsgMetric(
-        shared_extractions(_extractor(extractor, settings), place),
+        shared_extractions(_extractor(extractor, settings), cache_folder(folder, "extractions")),
         _similarity(text("similarity", similarity)),
         least=least,
         background_weight=background_weight,
-        saliency=None if rule in (NONE, RULE) else _saliency(rule, trusted),
+        saliency=salient,
         by_boxes=rule != NONE,
         threshold=threshold,
         seconds=seconds,
@@ -277,8 +278,7 @@ def _paid_by(name: str) -> tuple[str, ...]:
 
 
 def _extractor(name: Any, settings: Settings | None) -> GraphExtractor:
-    from scenewright.core.ports.judge import JudgeError
-    from scenewright.core.ports.vision import DetectionError, ExtractionError, GraphExtractor
+    from scenewright.core.ports.vision import GraphExtractor
     from scenewright.runs.model_factory.extractors import NAMES, extractor_of
 
     if name is None:
@@ -292,10 +292,7 @@ def _extractor(name: Any, settings: Settings | None) -> GraphExtractor:
         what = "is not an extractor of graphs: it needs id, fingerprint, extract and aclose"
         own: GraphExtractor = plugin_of(name, GraphExtractor, what, settings)
         return own
-    try:
-        return extractor_of(name, settings)
-    except (SettingsError, JudgeError, DetectionError, ExtractionError) as error:
-        raise MetricError(f"psg: {error}") from error
+    return extractor_of(name, settings)
 
 
 def _similarity(name: str) -> TextSimilarity:
@@ -305,17 +302,4 @@ def _similarity(name: str) -> TextSimilarity:
         what = "is not a similarity of texts: it needs id and similarities"
         own: TextSimilarity = plugin_of(name, TextSimilarity, what)
         return own
-    try:
-        return similarity_of(name)
-    except MatchingError as error:
-        raise MetricError(f"psg: {error}") from error
-
-
-def _saliency(name: str, trusted: bool) -> BiRefNet | None:
-    from scenewright.core.ports.vision import DetectionError
-    from scenewright.tools.vision.detection.birefnet import saliency_of
-
-    try:
-        return saliency_of(name, trust_remote_code=trusted)
-    except DetectionError as error:
-        raise MetricError(f"psg: {error}") from error
+    return similarity_of(name)

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from scenewright.config.settings import Settings
+from scenewright.core.errors import ScenewrightError
 from scenewright.core.inflection import described, read_data
 from scenewright.evals.metrics.base import (
     ItemMetric,
@@ -26,8 +27,8 @@ class MetricEntry:
     module: str
     """Module below ``scenewright.evals`` that holds :attr:`function`."""
     function: str
-    """``(settings: Settings | None, **options) -> Metric``; raises ``MetricError`` where weights
-    are not there."""
+    """``(settings: Settings | None, **options) -> Metric``; raises ``MetricError`` for a wrong
+    option, and any other error of this package where something is not on this machine."""
     about: str
     """One line for lists."""
     options: Mapping[str, str] = field(default_factory=dict)
@@ -76,5 +77,11 @@ def metric_of(
     make: Callable[..., Any] = getattr(
         import_module(f"scenewright.evals.{entry.module}"), entry.function
     )
-    found: Metric = make(settings, **options)
+    try:
+        found: Metric = make(settings, **options)
+    except MetricError:
+        raise
+    except ScenewrightError as error:
+        # A judge, a detector, a schema that is not there: each knows what is wrong and the remedy.
+        raise MetricError(f"{name}: {error}") from error
     return found

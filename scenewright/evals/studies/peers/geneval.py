@@ -20,16 +20,14 @@ import numpy as np
 from PIL import Image
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import Settings
 from scenewright.core.closed_vocabulary import listed
 from scenewright.core.error_text import error_text
 from scenewright.core.facts import Answer, Fact
 from scenewright.core.images import to_rgb
-from scenewright.core.ports.judge import Judge, JudgeCaps, JudgeError, unscored
+from scenewright.core.ports.judge import Judge, JudgeCaps, unscored
 from scenewright.core.ports.vision import (
     Detection,
-    DetectionError,
     Detector,
     ExtractionError,
     ReadAttribute,
@@ -181,11 +179,7 @@ def colors_of(spec: str, palette: Sequence[str], settings: Settings) -> ColorRea
         )
     if kind == "clip":
         return ClipColors(encoder_of("geneval", model, {}), tuple(palette))
-
-    try:
-        judge = build_judge(model, settings)
-    except (JudgeError, SettingsError) as error:
-        raise MetricError(f"colors: {error}") from error
+    judge = build_judge(model, settings)
     # The release takes the likeliest colour, however likely.
     return JudgedColors(
         JudgedAttributes(
@@ -425,11 +419,8 @@ def make(
         if colors is not None and not reader:
             reader["one"] = colors_of(text("colors", colors), named, here)
         least = min(rules.threshold, rules.counting_threshold)
-        try:
-            # By default detectors leave out more than these rules do.
-            found = cached_detector_of(spec, DetectorSettings(threshold=least))
-        except DetectionError as error:
-            raise MetricError(f"geneval: {error}") from error
+        # By default detectors leave out more than these rules do.
+        found = cached_detector_of(spec, DetectorSettings(threshold=least))
         return DetectorJudge(found, rules, reader.get("one"))
 
     try:

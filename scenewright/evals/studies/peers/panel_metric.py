@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,15 +20,15 @@ import numpy as np
 from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.answer_arrays import answer_table
 from scenewright.agents.panel.panel import Panel
-from scenewright.config.profiles import SettingsError
-from scenewright.config.settings import Settings, find_profile, load_settings, user_cache
+from scenewright.config.settings import Settings, find_profile, load_settings
 from scenewright.core.facts import Answer, Fact
-from scenewright.core.ports.judge import Judge, JudgeError
+from scenewright.core.ports.judge import Judge
 from scenewright.evals.metrics.base import (
     MetricError,
     MetricScore,
     Need,
     Sample,
+    cache_folder,
     names_in,
     spent_on,
     store_in,
@@ -241,8 +240,8 @@ def metric_judges_of(
     """Return the judges that a metric's options name, else the profile's report judges.
 
     ``made_by`` makes a judge by its name (default: ``profiles.build_judge``). Raises
-    ``MetricError`` for a wrong option, if a judge is not there, and for a profile with judges for
-    its loop alone.
+    ``MetricError`` for a wrong option and for a profile with judges for its loop alone, and
+    ``SettingsError`` or ``JudgeError`` if a judge is not there.
     """
     here = settings or load_settings()
     if judges is not None and profile is not None:
@@ -251,24 +250,20 @@ def metric_judges_of(
     if judges is not None:
         specs = names_in("judges", judges, "use ACCOUNT:MODEL, or a list of such")
     chosen = text("aggregator", aggregator, UNLABELLED)
-    try:
-        if specs is None:
-            wanted = here.profile if profile is None else text("profile", profile)
-            found = find_profile(wanted, here)
-            # The loop's own judges report only where the profile says so.
-            specs = found.report_judges or (found.judges if found.self_report else ())
-            if not specs:
-                raise MetricError(
-                    f"{name}: the profile {wanted} has no report judges, and those of its loop "
-                    "must not report its pictures: name judges in the metric's options, or set "
-                    "self_report in the profile"
-                )
-        make = made_by or build_judge
-        made = tuple(make(spec, here) for spec in specs)
-    except (SettingsError, JudgeError) as error:
-        raise MetricError(f"{name}: {error}") from error
+    if specs is None:
+        wanted = here.profile if profile is None else text("profile", profile)
+        found = find_profile(wanted, here)
+        # The loop's own judges report only where the profile says so.
+        specs = found.report_judges or (found.judges if found.self_report else ())
+        if not specs:
+            raise MetricError(
+                f"{name}: the profile {wanted} has no report judges, and those of its loop must "
+                "not report its pictures: name judges in the metric's options, or set self_report "
+                "in the profile"
+            )
+    make = made_by or build_judge
+    made = tuple(make(spec, here) for spec in specs)
     asked = tuple(judge for judge in made if judge.caps.kinds is None)
     if not asked:
         raise MetricError(f"{name} needs a judge that answers questions in words: name one")
-    place = user_cache(FOLDER) if folder is None else Path(text("folder", folder)).expanduser()
-    return MetricJudges(asked, store_in(place), chosen, here.judge_timeout)
+    return MetricJudges(asked, store_in(cache_folder(folder, FOLDER)), chosen, here.judge_timeout)

@@ -33,7 +33,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
@@ -42,10 +41,17 @@ import numpy as np
 from scenewright.agents.chat.language_replies import as_data
 from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import THRESHOLD
-from scenewright.config.settings import Settings, load_settings, user_cache
+from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import Answer, Fact, reported_kinds
 from scenewright.evals.annotation.panel_queries import TextModel
-from scenewright.evals.metrics.base import MetricError, MetricScore, Need, Sample, text
+from scenewright.evals.metrics.base import (
+    MetricError,
+    MetricScore,
+    Need,
+    Sample,
+    cache_folder,
+    text,
+)
 from scenewright.evals.store.ledger import Ledger
 from scenewright.evals.studies.peers.panel_metric import (
     FOLDER,
@@ -154,11 +160,6 @@ class QuestionMetric(PanelMetric):
         }
 
 
-def questions_folder(folder: Any) -> Path:
-    """Return the folder of a model's questions: ``folder``, else the default of answers."""
-    return user_cache(FOLDER) if folder is None else Path(text("folder", folder)).expanduser()
-
-
 class Tifa(QuestionMetric):
     """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
 
@@ -206,8 +207,8 @@ def make_tifa(
     text("order", order, ("dealt", "given"))
     maker = None
     if chat is not None:
-        model = model_of(Tifa.name, chat, here)
-        maker = TifaMaker(ledger_in(questions_folder(voting.get("folder"))), model, filter)
+        model = model_of(chat, here)
+        maker = TifaMaker(ledger_in(cache_folder(voting.get("folder"), FOLDER)), model, filter)
     asker = QuestionSource(questions, maker, protocol, shuffled=order == "dealt")
     return Tifa(metric_judges_of(Tifa.name, here, **voting), asker, count)
 
@@ -287,8 +288,8 @@ def make_dsg(
     here = settings or load_settings()
     maker = None
     if chat is not None:
-        ledger = ledger_in(questions_folder(voting.get("folder")))
-        maker = DsgMaker(ledger, model_of(Dsg.name, chat, here))
+        ledger = ledger_in(cache_folder(voting.get("folder"), FOLDER))
+        maker = DsgMaker(ledger, model_of(chat, here))
     asker = QuestionSource(questions, maker, protocol)
     return Dsg(metric_judges_of(Dsg.name, here, **voting), asker, count)
 
@@ -360,8 +361,8 @@ def make_soft_tifa(
     maker = None
     if chat is not None:
         # The questions that TIFA filters: of one model and folder they are written once for both.
-        ledger = ledger_in(questions_folder(voting.get("folder")))
-        maker = TifaMaker(ledger, model_of(SoftTifa.name, chat, here), "choice")
+        ledger = ledger_in(cache_folder(voting.get("folder"), FOLDER))
+        maker = TifaMaker(ledger, model_of(chat, here), "choice")
     return SoftTifa(bench, QuestionSource(questions, maker, protocol, shuffled=True), mean)
 
 
@@ -483,8 +484,8 @@ def make_blind(settings: Settings | None, chat: Any = None, folder: Any = None) 
     """
     if chat is None:
         raise MetricError('blind needs a language model: name one, chat = "ACCOUNT:MODEL"')
-    model = model_of(Blind.name, chat, settings or load_settings())
-    return Blind(ledger_in(questions_folder(folder)), model)
+    model = model_of(chat, settings or load_settings())
+    return Blind(ledger_in(cache_folder(folder, FOLDER)), model)
 
 
 def _relations(facts: Sequence[Fact]) -> list[Fact]:

@@ -31,7 +31,6 @@ from weakref import WeakValueDictionary
 
 from scenewright.agents.chat.language_replies import as_data
 from scenewright.agents.judges.pictures import character_tokens
-from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import Settings
 from scenewright.core.facts import Fact
 from scenewright.core.formats.published_questions import NUMBERS, TYPES
@@ -336,15 +335,12 @@ def plain(value: object) -> str:
     return " ".join(str(value).split()) if isinstance(value, str | int | float) else ""
 
 
-def model_of(name: str, spec: Any, settings: Settings) -> TextModel:
-    """Return the language model ``ACCOUNT:MODEL`` of the metric ``name``.
+def model_of(spec: Any, settings: Settings) -> TextModel:
+    """Return the language model ``ACCOUNT:MODEL``.
 
-    Raises ``MetricError``.
+    Raises ``MetricError``, ``SettingsError`` and ``AnnotationError``.
     """
-    try:
-        return text_model_of(text("chat", spec), settings, "questions")
-    except (SettingsError, AnnotationError) as error:
-        raise MetricError(f"{name}: {error}") from error
+    return text_model_of(text("chat", spec), settings, "questions")
 
 
 TIFA_PROMPTS = TIFA_QUESTIONS, FILTER, OPEN = "tifa_questions", "tifa_filter", "tifa_open"

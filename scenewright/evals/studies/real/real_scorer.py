@@ -27,19 +27,16 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.agents.panel.panel import Panel
-from scenewright.agents.panel.rates import CalibrationError
 from scenewright.config.options import Asking
-from scenewright.config.profiles import SettingsError
 from scenewright.config.settings import (
     Settings,
     find_profile,
     load_settings,
     settings_with,
-    user_cache,
 )
 from scenewright.core.error_text import error_text
 from scenewright.core.images import ImageError, hash_of_image, load_image, nothing_drawn
-from scenewright.core.ports.judge import Judge, JudgeError
+from scenewright.core.ports.judge import Judge
 from scenewright.core.validation import first_problem
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.base import (
@@ -47,6 +44,7 @@ from scenewright.evals.metrics.base import (
     MetricScore,
     Need,
     Sample,
+    cache_folder,
     names_in,
     spent_on,
     store_in,
@@ -719,46 +717,39 @@ def make(
 ) -> RealMetric:
     """Make the metric of the registry.
 
-    Raises ``MetricError`` for a wrong option, and if a schema or a judge is not there.
+    Raises ``MetricError`` for a wrong option, and the error of a schema, a judge or a style scorer
+    that is not there.
     """
     here = settings or load_settings()
     asked, panel = _metric_judges(judges, profile, here)
-    place = user_cache("real") if folder is None else Path(text("folder", folder)).expanduser()
     if wording is not None:
         text("wording", wording, WORDINGS)
     text("asking", asking, ("waves", "together"))
     text("weighting", weighting, WEIGHTINGS)
-    try:
-        schemas = None if schema is None else read_schemas(text("schema", schema))
-        scorer = RealScorer(
-            asked,
-            store_in(place),
-            panel=panel,
-            wording=wording,
-            asking=asking,
-            weighting=weighting,
-            limit=here.judge_timeout,
-        )
-        styled = None if style is None else StyleScorer(text("style", style))
-    except (SchemaError, EvalError) as error:
-        raise MetricError(f"real: {error}") from error
+    schemas = None if schema is None else read_schemas(text("schema", schema))
+    scorer = RealScorer(
+        asked,
+        store_in(cache_folder(folder, "real")),
+        panel=panel,
+        wording=wording,
+        asking=asking,
+        weighting=weighting,
+        limit=here.judge_timeout,
+    )
+    styled = None if style is None else StyleScorer(text("style", style))
     return RealMetric(scorer, schemas, key=text("key", key), score=score, style=styled)
 
 
 def _metric_judges(
     judges: Any, profile: Any, settings: Settings
 ) -> tuple[tuple[Judge, ...], Panel | None]:
-
     if judges is not None and profile is not None:
         raise MetricError("real: give judges or a profile, not both")
-    try:
-        if judges is not None:
-            specs = names_in("judges", judges, "use ACCOUNT:MODEL, or a list of such")
-            return tuple(build_judge(spec, settings) for spec in specs), None
-        name = settings.profile if profile is None else text("profile", profile)
-        chosen = find_profile(name, settings)
-        known = settings_with(chosen, settings)
-        found = tuple(build_judge(spec, known) for spec in chosen.judges)
-        return found, Panel.of(chosen, found)
-    except (SettingsError, JudgeError, CalibrationError) as error:
-        raise MetricError(f"real: {error}") from error
+    if judges is not None:
+        specs = names_in("judges", judges, "use ACCOUNT:MODEL, or a list of such")
+        return tuple(build_judge(spec, settings) for spec in specs), None
+    name = settings.profile if profile is None else text("profile", profile)
+    chosen = find_profile(name, settings)
+    known = settings_with(chosen, settings)
+    found = tuple(build_judge(spec, known) for spec in chosen.judges)
+    return found, Panel.of(chosen, found)

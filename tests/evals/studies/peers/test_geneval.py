@@ -22,7 +22,6 @@ from scenewright.evals.studies.peers.geneval import (
     DetectorJudge,
     GenEval,
     alone,
-    colors_of,
 )
 from scenewright.evals.studies.peers.geneval_rules import clause_facts, demands_of
 from scenewright.miniature.sampler import sample_painting
@@ -188,7 +187,7 @@ def test_wrong_options_are_told(tmp_path: Path) -> None:
         with pytest.raises(MetricError, match=said):
             metric_of("geneval", {**good, **wrong})
     with pytest.raises(MetricError, match="colors: "):
-        colors_of("judge:local:nowhere", ("red", "blue"), Settings())
+        metric_of("geneval", good | {"colors": "judge:local:nowhere"}, Settings())
 
 
 @pytest.mark.skipif(not RELEASE.is_dir(), reason="the release of GenEval is not on this machine")
