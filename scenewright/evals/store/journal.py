@@ -95,8 +95,8 @@ class Units(KnownUnits, Protocol):
 class Journal(SqliteFile):
     """The units of an evaluation; one process writes at a time."""
 
-    def __init__(self, path: Path) -> None:
-        """Open or make the file. Raises ``EvalError`` if that fails."""
+    def __init__(self, path: Path | None) -> None:
+        """Open or make the file; None: in memory. Raises ``EvalError`` if that fails."""
         # What a power cut takes back is work whose pictures and answers are stored elsewhere.
         super().__init__(path, _SCHEMA, synchronous="NORMAL", kept="what is done", wrong=EvalError)
 
@@ -189,6 +189,22 @@ class Journal(SqliteFile):
             (plan,),
         )
 
+    def known_vectors(
+        self, extractor: str, names: Sequence[str], length: int | None = None
+    ) -> dict[str, Features]:
+        """Return the vectors of those of ``names`` that are kept.
+
+        A vector of another ``length``, or with numbers that are not finite, counts as missing.
+        """
+        query = "SELECT image, vector FROM vectors WHERE extractor = ? AND image IN ({})"
+        found: dict[str, Features] = {}
+        for name, blob in self._among(query, (extractor,), names):
+            if isinstance(blob, bytes) and len(blob) % 4 == 0:
+                vector = np.frombuffer(blob, np.float32)
+                if np.isfinite(vector).all() and length in (None, len(vector)):
+                    found[name] = vector
+        return found
+
     def vectors_missing(self, extractor: str, images: Sequence[str]) -> list[str]:
         """Return those of ``images`` without a vector of ``extractor``."""
         query = "SELECT 1 FROM vectors WHERE extractor = ? AND image = ?"
@@ -213,6 +229,19 @@ class Journal(SqliteFile):
                 raise EvalError(f"the vector of {image} is lost: run the evaluation again")
             found.append(np.frombuffer(rows[0][0], np.float32))
         return np.stack(found)
+
+
+def open_journal(path: Path | None) -> Journal:
+    """Open the journal ``path`` in a folder that is made; None: in memory.
+
+    Raises ``EvalError`` if that fails.
+    """
+    if path is not None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise EvalError(f"{path.parent} cannot be made: {error.strerror or error}") from error
+    return Journal(path)
 
 
 def _text(value: Mapping[Any, Any]) -> str:

@@ -13,7 +13,7 @@ import importlib.util
 import json
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenewright.config.settings import user_cache
-from scenewright.core.sqlite_file import SqliteFile
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.encoders import digest_file, quiet
 from scenewright.evals.metrics.graph_matching.text_similarity import (
@@ -33,64 +32,16 @@ from scenewright.evals.metrics.graph_matching.text_similarity import (
     TextSimilarity,
     folded,
 )
+from scenewright.evals.store.journal import Journal, open_journal
 from scenewright.providers.hub.cache import PULL, survey
 from scenewright.providers.hub.needs import HUB_ID, Need
 
 Vector = NDArray[np.float32]
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS vectors (
-    model TEXT NOT NULL,
-    text TEXT NOT NULL,
-    vector BLOB NOT NULL,
-    PRIMARY KEY (model, text)
-)
-"""
-
-
-class VectorStoreError(EvalError):
-    """The file of vectors cannot be opened, read or written."""
-
 
 def default_store() -> Path:
     """Return the default file of vectors, which may be deleted at any time."""
-    return user_cache("similarity") / "vectors.sqlite"
-
-
-class VectorStore(SqliteFile):
-    """A map from (model, text) to a vector, in one SQLite file; safe for threads and processes."""
-
-    def __init__(self, path: Path) -> None:
-        """Open or make the file and its folder. Raises ``VectorStoreError``."""
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise VectorStoreError(f"{path.parent} cannot be made: {error}") from error
-        # What a power cut takes back is encoded again.
-        super().__init__(
-            path, _SCHEMA, synchronous="NORMAL", kept="every vector", wrong=VectorStoreError
-        )
-
-    def get(self, model: str, texts: Sequence[str], length: int) -> dict[str, Vector]:
-        """Return the stored vectors of ``texts``.
-
-        Those of another length count as missing.
-        """
-        found: dict[str, Vector] = {}
-        query = "SELECT text, vector FROM vectors WHERE model=? AND text IN ({})"
-        for text, blob in self._among(query, (model,), texts):
-            if isinstance(blob, bytes) and len(blob) == 4 * length:
-                vector = np.frombuffer(blob, "<f4")
-                if np.isfinite(vector).all():
-                    found[text] = vector
-        return found
-
-    def put(self, model: str, vectors: Mapping[str, Vector]) -> None:
-        """Keep ``vectors`` in one transaction."""
-        self._put(
-            "vectors",
-            [(model, text, vector.astype("<f4").tobytes()) for text, vector in vectors.items()],
-        )
+    return user_cache("similarity") / "journal.sqlite"
 
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
@@ -391,24 +342,24 @@ class SentenceSimilarity:
         return SentenceModel(self._folder, self._device)
 
     @cached_property
-    def _store(self) -> VectorStore | None:
-        return VectorStore(self._path) if self._path is not None else None
+    def _store(self) -> Journal | None:
+        return None if self._path is None else open_journal(self._path)
 
     def _kept(self, texts: Sequence[str], length: int) -> dict[str, Vector]:
         try:
-            return self._store.get(self.id, texts, length) if self._store is not None else {}
-        except VectorStoreError as error:
+            return self._store.known_vectors(self.id, texts, length) if self._store else {}
+        except EvalError as error:
             self._without(error)
             return {}
 
     def _keep(self, vectors: dict[str, Vector]) -> None:
         try:
             if self._store is not None:
-                self._store.put(self.id, vectors)
-        except VectorStoreError as error:
+                self._store.put_vectors(self.id, [*vectors], np.stack([*vectors.values()]))
+        except EvalError as error:
             self._without(error)
 
-    def _without(self, error: VectorStoreError) -> None:
+    def _without(self, error: EvalError) -> None:
         """Continue without the file, which only saves time."""
         _LOG.warning("Vectors of texts are encoded again in each process: %s", error)
         self._path, self._store = None, None

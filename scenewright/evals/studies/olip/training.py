@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
 
 from scenewright.core.images import ImageError, load_image
 from scenewright.core.ports.vision import ObjectRealism, RealismError
 from scenewright.core.validation import FrozenModel
+from scenewright.evals.errors import EvalError
 from scenewright.evals.human_ratings.rated_objects import FILE, RatedObject, Split, read_objects
 from scenewright.evals.statistics.figures import Bootstrap, Figure
+from scenewright.evals.store.journal import open_journal
 from scenewright.evals.studies.olip.evaluation import (
     FLOORS,
     Evaluation,
@@ -42,7 +42,7 @@ from scenewright.evals.studies.olip.splits import (
     trained_on,
 )
 from scenewright.tools.vision.realism.accuracy import normalized_error, same_class
-from scenewright.tools.vision.realism.blip import BlipEncoder
+from scenewright.tools.vision.realism.blip import Array, BlipEncoder
 from scenewright.tools.vision.realism.object_views import object_crop
 from scenewright.tools.vision.realism.olip import Olip, OlipConfig
 from scenewright.tools.vision.realism.olip_training import (
@@ -56,7 +56,9 @@ from scenewright.tools.vision.realism.olip_training import (
 from scenewright.tools.vision.realism.trained_on import TrainedOn
 
 PART = 128
-"""Objects in one file: what an interruption loses at most."""
+"""Objects that are encoded and kept together: what an interruption loses at most."""
+FEATURES = "features.sqlite"
+"""The journal of features in its folder."""
 OnFeatures = Callable[[int, int], None]
 """Gets how many objects are done, and how many there are."""
 
@@ -70,36 +72,38 @@ async def features_of(
 ) -> Features:
     """Return the features of ``objects``, whose pictures are in ``folder``, in their order.
 
-    ``cache``: a folder of safetensors files, one for :data:`PART` objects, that depend on nothing
-    but the encoder, the pictures' bytes, the boxes and the categories: an interrupted run goes on,
-    and new ratings need no new features. Raises ``RealismError`` with file and line for a picture
+    ``cache``: a folder with the journal of features, which depend on nothing but the encoder, the
+    pictures' bytes, the boxes and the categories: an interrupted run goes on, and new ratings need
+    no new features. Raises ``RealismError`` with file and line for a picture
     that cannot be read or a box outside of it, or if the model fails.
     """
     if not objects:
         raise RealismError("there are no objects to compute features of")
-    root, kept = Path(folder), Path(cache) if cache is not None else None
-    hashes: dict[str, str] = {}
-    parts: list[tuple[torch.Tensor, torch.Tensor]] = []
-    whole = hashlib.sha256()
-    for start in range(0, len(objects), PART):
-        some = objects[start : start + PART]
-        key = await asyncio.to_thread(_key, root, some, encoder.fingerprint, hashes)
-        whole.update(key.encode())
-        file = kept / f"{key}.safetensors" if kept is not None else None
-        found = _kept(file)
-        if found is None:
-            found = await _encode(root, some, encoder)
-            if file is not None:
-                _keep(file, found)
-        parts.append(found)
-        if on_features is not None:
-            on_features(start + len(some), len(objects))
-    full, crop = (torch.cat([part[side] for part in parts]) for side in (0, 1))
+    root = Path(folder)
+    names = await asyncio.to_thread(_names, root, objects)
+    try:
+        with open_journal(None if cache is None else Path(cache) / FEATURES) as journal:
+            for start in range(0, len(objects), PART):
+                some = dict(zip(names[start:][:PART], objects[start:][:PART], strict=True))
+                known = journal.known_vectors(encoder.fingerprint, [*some])
+                fresh = {name: item for name, item in some.items() if name not in known}
+                if fresh:
+                    rows = await _encode(root, [*fresh.values()], encoder)
+                    journal.put_vectors(encoder.fingerprint, [*fresh], rows)
+                if on_features is not None:
+                    on_features(min(start + PART, len(objects)), len(objects))
+            found = torch.from_numpy(journal.vectors(encoder.fingerprint, names))
+    except EvalError as error:
+        raise RealismError(f"features cannot be kept: {error}") from error
+    full, crop = (side.contiguous() for side in found.tensor_split(2, dim=1))
+    whole = hashlib.sha256(json.dumps([encoder.fingerprint, names]).encode())
     return Features(full, crop, whole.hexdigest())
 
 
-def _key(root: Path, objects: Sequence[RatedObject], encoder: str, hashes: dict[str, str]) -> str:
-    rows: list[object] = [encoder]
+def _names(root: Path, objects: Sequence[RatedObject]) -> list[str]:
+    """Return digests of what decides the features of each object besides the encoder."""
+    hashes: dict[str, str] = {}
+    names = []
     for item in objects:
         if item.image not in hashes:
             try:
@@ -107,21 +111,20 @@ def _key(root: Path, objects: Sequence[RatedObject], encoder: str, hashes: dict[
             except OSError as error:
                 raise RealismError(f"{line_of(root, item)}: {error.strerror or error}") from error
             hashes[item.image] = hashlib.sha256(content).hexdigest()
-        rows.append((hashes[item.image], item.category, item.box))
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+        row = json.dumps((hashes[item.image], item.category, item.box))
+        names.append(hashlib.sha256(row.encode()).hexdigest())
+    return names
 
 
-async def _encode(
-    root: Path, objects: Sequence[RatedObject], encoder: BlipEncoder
-) -> tuple[torch.Tensor, torch.Tensor]:
+async def _encode(root: Path, objects: Sequence[RatedObject], encoder: BlipEncoder) -> Array:
+    """Return the features of the whole picture and of the crop side by side, one row an object."""
     # By picture, so that each is opened and looked at once.
     order = sorted(range(len(objects)), key=lambda at: objects[at].image)
     sorted_objects = [objects[at] for at in order]
     full, crops = await asyncio.to_thread(_views, root, sorted_objects)
     names = [item.category for item in sorted_objects]
     found = [await encoder.features(images, names) for images in (full, crops)]
-    back = np.argsort(order)
-    return torch.from_numpy(found[0][back]), torch.from_numpy(found[1][back])
+    return np.concatenate(found, axis=1)[np.argsort(order)]
 
 
 def _views(
@@ -157,29 +160,6 @@ def line_of(folder: Path, item: RatedObject) -> str:
     except (OSError, ValueError):
         pass
     return f"object {item.id!r}"
-
-
-def _kept(file: Path | None) -> tuple[torch.Tensor, torch.Tensor] | None:
-    if file is None or not file.is_file():
-        return None
-    try:
-        found = load_file(file)
-        return found["full"], found["crop"]
-    except (SafetensorError, KeyError, OSError):
-        # Half a file is computed again.
-        return None
-
-
-def _keep(file: Path, features: tuple[torch.Tensor, torch.Tensor]) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_name(f".{file.name}.tmp")
-        draft.write_bytes(save({"full": features[0], "crop": features[1]}))
-        os.replace(draft, file)
-    except OSError as error:
-        raise RealismError(
-            f"features cannot be kept in {file.parent}: {error.strerror or error}"
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ from scenewright.core.errors import ScenewrightError
 from scenewright.core.images import hash_of_image
 from scenewright.evals.metrics.encoders import digest, fingerprint
 from scenewright.evals.statistics.estimates import LEVEL, Estimate
+from scenewright.evals.store.journal import Unit, open_journal
 from scenewright.evals.studies.real.ranking import How, Ranked, select
-from scenewright.runs.folder import write_json
 from scenewright.tools.vision.training import ResumableTraining
 
 T = TypeVar("T")
@@ -381,6 +381,8 @@ def classify(
 
 _VERSION = 1
 """Raised when the same sets would give other results."""
+TRAININGS = "trainings.sqlite"
+"""The journal of finished trainings in its folder."""
 OnProgress = Callable[[int, int], None]
 """Gets how many trainings are done or were kept, and of how many."""
 
@@ -396,12 +398,12 @@ class AugmentationStudy:
     k: int
     """Pictures a class that are added to the real ones."""
     kept: Path | None = None
-    """Folder of results, so that nothing is trained twice; none: nothing is kept."""
+    """Folder of the journal of results, so that nothing is trained twice; none: nothing is kept."""
 
     def remembered(self, key: Mapping[str, Any], train: Callable[[], Any]) -> Any:
         """Return the result (JSON) of the training that ``key`` names; trained if it is not kept.
 
-        A damaged file counts as none. Raises ``OSError`` if the folder cannot be written.
+        Raises ``EvalError`` if the journal cannot be used.
         """
         if self.kept is None:
             return train()
@@ -413,14 +415,12 @@ class AugmentationStudy:
             **key,
         }
         name = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
-        file = self.kept / f"{name}.json"
-        try:
-            return json.loads(file.read_text(encoding="utf-8"))["result"]
-        except (OSError, ValueError, KeyError, TypeError):
-            result = train()
-            self.kept.mkdir(parents=True, exist_ok=True)
-            write_json(file, {"result": result, **key})
-            return result
+        with open_journal(self.kept / TRAININGS) as journal:
+            unit = journal.get(name)
+            if unit is None:
+                unit = Unit(name, "training", facts={"result": train(), **key})
+                journal.put([unit])
+        return unit.facts["result"]
 
 
 def trained_sets(

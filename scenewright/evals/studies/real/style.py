@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,11 +27,9 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenewright.core.images import ENDINGS, ImageError, hash_of_image, load_image, nothing_drawn
-from scenewright.core.sqlite_file import SqliteFile
 from scenewright.core.validation import FrozenModel, first_problem
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.reading import json_lines
-from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.base import MetricError
 from scenewright.evals.metrics.encoders import (
     Worker,
@@ -41,44 +39,8 @@ from scenewright.evals.metrics.encoders import (
     quiet,
     shared,
 )
-from scenewright.evals.store.journal import Features
+from scenewright.evals.store.journal import Features, Journal, open_journal
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS style (
-    scorer TEXT NOT NULL,
-    picture TEXT NOT NULL,
-    score REAL NOT NULL,
-    PRIMARY KEY (scorer, picture)
-)
-"""
-
-
-class StyleStore(SqliteFile):
-    """A map from (fingerprint of a scorer, hash of a picture's pixels) to P(photo)."""
-
-    def __init__(self, path: Path) -> None:
-        """Open or make the file and its folder.
-
-        Raises ``EvalError``.
-        """
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise EvalError(f"{path.parent} cannot be made: {error.strerror or error}") from error
-        # What a power cut takes back is computed again.
-        super().__init__(path, _SCHEMA, synchronous="NORMAL", kept="every score", wrong=EvalError)
-
-    def known(self, scorer: str, pictures: Sequence[str]) -> dict[str, float]:
-        """Return the kept scores of ``pictures``."""
-        query = "SELECT picture, score FROM style WHERE scorer=? AND picture IN ({})"
-        return dict(self._among(query, (scorer,), pictures))
-
-    def keep(self, scorer: str, scores: Mapping[str, float]) -> None:
-        """Keep ``scores`` in one transaction."""
-        self._put("style", [(scorer, picture, score) for picture, score in scores.items()])
-
-
-"""Endings of the files of a folder that are taken for pictures."""
 _THREADS = 4
 _AHEAD = 16
 
@@ -452,29 +414,24 @@ class StyleScorer:
         A file that cannot be read has the reason in place of a score. What the store knows is not
         computed, also after a kill.
         """
-        store = StyleStore(self._store) if self._store is not None else None
-        try:
+        with open_journal(self._store) as store:
             for start in range(0, len(files), self._batch):
                 for found in await self._part(files[start : start + self._batch], store):
                     yield found
-        finally:
-            if store is not None:
-                store.close()
 
-    async def _part(self, files: Sequence[Path], store: StyleStore | None) -> list[StyleScore]:
+    async def _part(self, files: Sequence[Path], store: Journal) -> list[StyleScore]:
         read = await asyncio.gather(*(asyncio.to_thread(_read, file) for file in files))
         images = {one[0]: one[1] for one in read if not isinstance(one, ImageError)}
-        known = store.known(self.fingerprint, list(images)) if store is not None else {}
+        known = store.known_vectors(self.fingerprint, list(images), 1)
         fresh = [name for name in images if name not in known]
         scores = await self.score([images[name] for name in fresh])
-        made = dict(zip(fresh, scores, strict=True))
-        if store is not None:
-            store.keep(self.fingerprint, made)
-        known = {**known, **made}
+        made = np.array(scores, np.float32)[:, None]
+        store.put_vectors(self.fingerprint, fresh, made)
+        known |= dict(zip(fresh, made, strict=True))
         return [
             StyleScore(file, None, str(one))
             if isinstance(one, ImageError)
-            else StyleScore(file, known[one[0]])
+            else StyleScore(file, float(known[one[0]][0]))
             for file, one in zip(files, read, strict=True)
         ]
 

@@ -14,19 +14,19 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
+from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.graph_matching.embeddings import (
     DEFAULT_MODEL,
     SentenceModel,
     SentenceSimilarity,
     SimilaritySettings,
     Vector,
-    VectorStore,
-    VectorStoreError,
     find_sentence_model,
     similarity_of,
 )
 from scenewright.evals.metrics.graph_matching.matching import match_graphs
 from scenewright.evals.metrics.graph_matching.text_similarity import MatchingError, TextSimilarity
+from scenewright.evals.store.journal import open_journal
 from tests.evals.metrics.graph_matching.graphs import graph, thing
 from tests.evals.metrics.graph_matching.sentences import save_sentence_model
 
@@ -138,8 +138,8 @@ def test_vectors_that_were_spoilt_are_encoded_again(
     store = tmp_path / "vectors.sqlite"
     found = SentenceSimilarity(str(model), store=store).similarities(PAIRS)
     with sqlite3.connect(store) as db:
-        db.execute("UPDATE vectors SET vector = x'00' WHERE text = 'red'")
-        db.execute("UPDATE vectors SET vector = ? WHERE text = '🐶'", (b"\xff" * 64,))
+        db.execute("UPDATE vectors SET vector = x'00' WHERE image = 'red'")
+        db.execute("UPDATE vectors SET vector = ? WHERE image = '🐶'", (b"\xff" * 64,))
     encoded.clear()
     again = SentenceSimilarity(str(model), store=store).similarities(PAIRS)
     assert again == pytest.approx(found, abs=2e-5)
@@ -163,10 +163,9 @@ def test_without_a_disk_it_goes_on_and_says_so(
 
 
 def _keep(path: Path, start: int) -> None:
-    store = VectorStore(path)
-    for at in range(start, start + 40):
-        store.put("m", {f"{at}:{n}": np.full(4, at, np.float32) for n in range(5)})
-    store.close()
+    with open_journal(path) as store:
+        for at in range(start, start + 40):
+            store.put_vectors("m", [f"{at}:{n}" for n in range(5)], np.full((5, 4), at, np.float32))
 
 
 def test_several_processes_keep_vectors_at_once(tmp_path: Path) -> None:
@@ -178,20 +177,20 @@ def test_several_processes_keep_vectors_at_once(tmp_path: Path) -> None:
     for worker in workers:
         worker.join(60)
     assert [worker.exitcode for worker in workers] == [0, 0, 0]
-    with VectorStore(path) as store:
+    with open_journal(path) as store:
         texts = [f"{at}:{n}" for at in range(80) for n in range(5)]
-        found = store.get("m", [*texts, "none"], 4)
+        found = store.known_vectors("m", [*texts, "none"], 4)
         assert {text: float(vector[0]) for text, vector in found.items()} == {
             text: float(text.partition(":")[0]) for text in texts
         }
-        assert store.get("other", texts, 4) == {}
-        assert store.get("m", texts, 5) == {}
+        assert store.known_vectors("other", texts, 4) == {}
+        assert store.known_vectors("m", texts, 5) == {}
 
 
 def test_a_store_that_cannot_be_made_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(VectorStoreError, match="cannot be made"):
-        VectorStore(tmp_path / "file" / "vectors.sqlite")
+    with pytest.raises(EvalError, match="cannot be made"):
+        open_journal(tmp_path / "file" / "vectors.sqlite")
 
 
 @pytest.mark.usefixtures("lost")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,12 @@ import pytest
 import torch
 from PIL import Image
 
-from scenewright.evals.studies.real.augmentation import AugmentationError, AugmentationStudy, Recipe
+from scenewright.evals.studies.real.augmentation import (
+    TRAININGS,
+    AugmentationError,
+    AugmentationStudy,
+    Recipe,
+)
 from scenewright.evals.studies.real.ranking import Ranked
 from scenewright.evals.studies.real.relation_recognition import (
     Annotated,
@@ -148,7 +154,8 @@ def test_turned_relations_do_harm_and_are_kept(start: Path, tmp_path: Path) -> N
     assert high >= low + 0.25
     assert found[4].values["low"] == [1.0]
     assert found[1].measure == "mR@1"
-    assert len(list(tmp_path.glob("*.json"))) == 2
+    with sqlite3.connect(tmp_path / TRAININGS) as db:
+        assert db.execute("SELECT count(*) FROM units").fetchone() == (2,)
     again = compare_relations(
         study, real, pool, ranked, test, PREDICATES, (1, 4), sets=("high", "low")
     )
