@@ -207,7 +207,10 @@ class SetMetric(_Metric, Protocol):
         ...
 
     def compute(self, pictures: Blocks, originals: Blocks | None) -> MetricScore:
-        """Return the score of the set; too few rows are an unscored score with the reason."""
+        """Return the score of the set.
+
+        May raise, for example for too few rows: the runner keeps it as unscored with the reason.
+        """
         ...
 
 

@@ -8,7 +8,8 @@ block takes the maximum. Names of weights are those of that checkpoint,
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -41,115 +42,96 @@ class BasicConv2d(nn.Module):
         return functional.relu(self.bn(self.conv(x)))
 
 
-class _Block(nn.Module):
-    def _run(self, x: Tensor, *names: str) -> Tensor:
-        for name in names:
-            x = cast(BasicConv2d, getattr(self, name))(x)
-        return x
+class Mixed(nn.Module):
+    """Branches side by side, each a chain of layers with the names of the checkpoint.
 
-    def _chain(self, prefix: str, inputs: int, *layers: tuple[int, Size]) -> None:
-        """Apply the layers ``prefix_1``, ``prefix_2``, …, which keep the size."""
-        for at, (outputs, size) in enumerate(layers, start=1):
-            self.add_module(f"{prefix}_{at}", BasicConv2d(inputs, outputs, size))
-            inputs = outputs
+    A branch of one layer has its name; of several they are ``branch_1``, ``branch_2``, ….
+    """
 
+    def __init__(
+        self,
+        inputs: int,
+        branches: Mapping[str, Sequence[tuple[int, Size]]],
+        pool: Literal["average", "maximum", "halving"] = "average",
+        forked: Sequence[str] = (),
+    ) -> None:
+        """Make the layers of ``branches``, each given by its channels and its size.
 
-class BlockA(_Block):
-    """35×35: 1×1, 5×5, two 3×3, and a pool of ``pooled`` channels."""
-
-    def __init__(self, inputs: int, pooled: int) -> None:
+        ``branch_pool`` begins at the ``pool``. Where that is ``halving``, the last layers step by
+        two, and the pool is a branch itself. The branches of ``forked`` end in a 1×3 and a 3×1 side
+        by side.
+        """
         super().__init__()
-        self.branch1x1 = BasicConv2d(inputs, 64, 1)
-        self._chain("branch5x5", inputs, (48, 1), (64, 5))
-        self._chain("branch3x3dbl", inputs, (64, 1), (96, 3), (96, 3))
-        self.branch_pool = BasicConv2d(inputs, pooled, 1)
+        self._pool = pool
+        self._chains: dict[str, tuple[list[str], list[str]]] = {}
+        for branch, layers in branches.items():
+            width, names = inputs, []
+            for at, (outputs, size) in enumerate(layers, start=1):
+                alone = len(layers) == 1 and branch not in forked
+                names.append(branch if alone else f"{branch}_{at}")
+                halves = pool == "halving" and at == len(layers)
+                layer = BasicConv2d(width, outputs, size, 2 if halves else 1, valid=halves)
+                self.add_module(names[-1], layer)
+                width = outputs
+            ends = [f"{branch}_{len(layers) + 1}{end}" for end in "ab"] if branch in forked else []
+            for end, size in zip(ends, ((1, 3), (3, 1)), strict=False):
+                self.add_module(end, BasicConv2d(width, 384, size))
+            self._chains[branch] = names, ends
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return (n, inputs, 35, 35) → (n, 224 + pooled, 35, 35)."""
-        five = self._run(x, "branch5x5_1", "branch5x5_2")
-        three = self._run(x, "branch3x3dbl_1", "branch3x3dbl_2", "branch3x3dbl_3")
-        return torch.cat([self.branch1x1(x), five, three, self.branch_pool(_average(x))], 1)
+        """Return (n, inputs, h, w) → (n, channels of all branches, h', w')."""
+        if self._pool == "average":
+            pooled = functional.avg_pool2d(x, 3, 1, 1, count_include_pad=False)
+        else:
+            step, padding = (2, 0) if self._pool == "halving" else (1, 1)
+            pooled = functional.max_pool2d(x, 3, step, padding)
+        found: list[Tensor] = []
+        for branch, (names, ends) in self._chains.items():
+            y = pooled if branch == "branch_pool" else x
+            for name in names:
+                y = self.get_submodule(name)(y)
+            found += [self.get_submodule(end)(y) for end in ends] or [y]
+        return torch.cat([*found, pooled] if self._pool == "halving" else found, 1)
 
 
-class BlockB(_Block):
-    """35×35 → 17×17."""
-
-    def __init__(self, inputs: int) -> None:
-        super().__init__()
-        self.branch3x3 = BasicConv2d(inputs, 384, 3, stride=2, valid=True)
-        self._chain("branch3x3dbl", inputs, (64, 1), (96, 3))
-        self.branch3x3dbl_3 = BasicConv2d(96, 96, 3, stride=2, valid=True)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (n, inputs, 35, 35) → (n, 480 + inputs, 17, 17)."""
-        three = self._run(x, "branch3x3dbl_1", "branch3x3dbl_2", "branch3x3dbl_3")
-        return torch.cat([self.branch3x3(x), three, functional.max_pool2d(x, 3, 2)], 1)
-
-
-class BlockC(_Block):
-    """17×17: 1×1, 7×7 in two steps and in four, and a pool; ``middle`` channels inside."""
-
-    def __init__(self, inputs: int, middle: int) -> None:
-        super().__init__()
-        wide, high = (1, 7), (7, 1)
-        self.branch1x1 = BasicConv2d(inputs, 192, 1)
-        self._chain("branch7x7", inputs, (middle, 1), (middle, wide), (192, high))
-        self._chain(
-            "branch7x7dbl",
-            inputs,
-            *((middle, 1), (middle, high), (middle, wide), (middle, high), (192, wide)),
-        )
-        self.branch_pool = BasicConv2d(inputs, 192, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (n, inputs, 17, 17) → (n, 768, 17, 17)."""
-        seven = self._run(x, *(f"branch7x7_{at}" for at in (1, 2, 3)))
-        double = self._run(x, *(f"branch7x7dbl_{at}" for at in (1, 2, 3, 4, 5)))
-        return torch.cat([self.branch1x1(x), seven, double, self.branch_pool(_average(x))], 1)
+def _mixed_5(inputs: int, pooled: int) -> Mixed:
+    """35×35."""
+    dbl = ((64, 1), (96, 3), (96, 3))
+    return Mixed(
+        inputs,
+        {
+            "branch1x1": [(64, 1)],
+            "branch5x5": [(48, 1), (64, 5)],
+            "branch3x3dbl": dbl,
+            "branch_pool": [(pooled, 1)],
+        },
+    )
 
 
-class BlockD(_Block):
-    """17×17 → 8×8."""
-
-    def __init__(self, inputs: int) -> None:
-        super().__init__()
-        self._chain("branch3x3", inputs, (192, 1))
-        self.branch3x3_2 = BasicConv2d(192, 320, 3, stride=2, valid=True)
-        self._chain("branch7x7x3", inputs, (192, 1), (192, (1, 7)), (192, (7, 1)))
-        self.branch7x7x3_4 = BasicConv2d(192, 192, 3, stride=2, valid=True)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (n, inputs, 17, 17) → (n, 512 + inputs, 8, 8)."""
-        three = self._run(x, "branch3x3_1", "branch3x3_2")
-        seven = self._run(x, *(f"branch7x7x3_{at}" for at in (1, 2, 3, 4)))
-        return torch.cat([three, seven, functional.max_pool2d(x, 3, 2)], 1)
+def _mixed_6(inputs: int, middle: int) -> Mixed:
+    """17×17, with ``middle`` channels inside."""
+    wide, high = (1, 7), (7, 1)
+    dbl = ((middle, 1), (middle, high), (middle, wide), (middle, high), (192, wide))
+    return Mixed(
+        inputs,
+        {
+            "branch1x1": [(192, 1)],
+            "branch7x7": [(middle, 1), (middle, wide), (192, high)],
+            "branch7x7dbl": dbl,
+            "branch_pool": [(192, 1)],
+        },
+    )
 
 
-class BlockE(_Block):
-    """8×8: 1×1, 3×3 and two 3×3 that part in the last step, and a pool."""
-
-    def __init__(self, inputs: int, maximum: bool) -> None:
-        super().__init__()
-        self._maximum = maximum
-        self.branch1x1 = BasicConv2d(inputs, 320, 1)
-        self._chain("branch3x3", inputs, (384, 1))
-        self._chain("branch3x3dbl", inputs, (448, 1), (384, 3))
-        for name in ("branch3x3_2", "branch3x3dbl_3"):
-            self.add_module(f"{name}a", BasicConv2d(384, 384, (1, 3)))
-            self.add_module(f"{name}b", BasicConv2d(384, 384, (3, 1)))
-        self.branch_pool = BasicConv2d(inputs, 192, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (n, inputs, 8, 8) → (n, 2048, 8, 8)."""
-        three = self._run(x, "branch3x3_1")
-        double = self._run(x, "branch3x3dbl_1", "branch3x3dbl_2")
-        parts = [
-            self._run(inner, f"{name}{part}")
-            for inner, name in ((three, "branch3x3_2"), (double, "branch3x3dbl_3"))
-            for part in "ab"
-        ]
-        pooled = functional.max_pool2d(x, 3, 1, 1) if self._maximum else _average(x)
-        return torch.cat([self.branch1x1(x), *parts, self.branch_pool(pooled)], 1)
+def _mixed_7(inputs: int, pool: Literal["average", "maximum"]) -> Mixed:
+    """8×8."""
+    branches: dict[str, list[tuple[int, Size]]] = {
+        "branch1x1": [(320, 1)],
+        "branch3x3": [(384, 1)],
+        "branch3x3dbl": [(448, 1), (384, 3)],
+        "branch_pool": [(192, 1)],
+    }
+    return Mixed(inputs, branches, pool, forked=("branch3x3", "branch3x3dbl"))
 
 
 class InceptionV3(nn.Module):
@@ -162,12 +144,16 @@ class InceptionV3(nn.Module):
         self.Conv2d_2b_3x3 = BasicConv2d(32, 64, 3)
         self.Conv2d_3b_1x1 = BasicConv2d(64, 80, 1)
         self.Conv2d_4a_3x3 = BasicConv2d(80, 192, 3, valid=True)
-        self.Mixed_5b, self.Mixed_5c = BlockA(192, 32), BlockA(256, 64)
-        self.Mixed_5d, self.Mixed_6a = BlockA(288, 64), BlockB(288)
-        self.Mixed_6b, self.Mixed_6c = BlockC(768, 128), BlockC(768, 160)
-        self.Mixed_6d, self.Mixed_6e = BlockC(768, 160), BlockC(768, 192)
-        self.Mixed_7a = BlockD(768)
-        self.Mixed_7b, self.Mixed_7c = BlockE(1280, False), BlockE(2048, True)
+        self.Mixed_5b, self.Mixed_5c = _mixed_5(192, 32), _mixed_5(256, 64)
+        self.Mixed_5d = _mixed_5(288, 64)
+        dbl = ((64, 1), (96, 3), (96, 3))
+        self.Mixed_6a = Mixed(288, {"branch3x3": [(384, 3)], "branch3x3dbl": dbl}, "halving")
+        self.Mixed_6b, self.Mixed_6c = _mixed_6(768, 128), _mixed_6(768, 160)
+        self.Mixed_6d, self.Mixed_6e = _mixed_6(768, 160), _mixed_6(768, 192)
+        seven: list[tuple[int, Size]] = [(192, 1), (192, (1, 7)), (192, (7, 1)), (192, 3)]
+        three: list[tuple[int, Size]] = [(192, 1), (320, 3)]
+        self.Mixed_7a = Mixed(768, {"branch3x3": three, "branch7x7x3": seven}, "halving")
+        self.Mixed_7b, self.Mixed_7c = _mixed_7(1280, "average"), _mixed_7(2048, "maximum")
         self.fc = nn.Linear(POOL, CLASSES)
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
@@ -200,7 +186,3 @@ def resize_as_tensorflow(pixels: Tensor) -> Tensor:
         second = pixels.index_select(axis, high.to(pixels.device))
         pixels = first + (second - first) * share
     return pixels
-
-
-def _average(x: Tensor) -> Tensor:
-    return functional.avg_pool2d(x, 3, 1, 1, count_include_pad=False)

@@ -88,19 +88,27 @@ def checked(blocks: Blocks, what: str, rows: int | None = None) -> Iterator[Feat
             yield block[begin : begin + step]
 
 
-def too_few(name: str, needed: int, pictures: int, originals: int | None = None) -> MetricScore:
-    """Return the unscored score of a set with less than ``needed`` rows on a side."""
-    sides = f"there are {pictures}"
-    if originals is not None:
-        sides = f"there are {pictures} and {originals} originals"
-    return MetricScore(value=None, reason=f"{name} needs {needed} pictures or more: {sides}")
+def require_rows(name: str, needed: int, pictures: int, originals: int | None = None) -> None:
+    """Raise ``MetricError`` for a set with less than ``needed`` rows on a side."""
+    if min(pictures, pictures if originals is None else originals) < needed:
+        sides = "" if originals is None else f" and {originals} originals"
+        raise MetricError(f"{name} needs {needed} pictures or more: there are {pictures}{sides}")
 
 
-def no_originals(name: str) -> MetricScore:
-    """Return the unscored score of a set without photos to compare with."""
-    return MetricScore(
-        value=None, reason=f"{name} compares with original photos, and the set has none here"
-    )
+def require_originals(name: str, originals: Blocks | None) -> Blocks:
+    """Return ``originals``; raises ``MetricError`` where there are none to compare with."""
+    if originals is None:
+        raise MetricError(f"{name} compares with original photos, and the set has none here")
+    return originals
+
+
+def require_one_width(pictures: int, originals: int) -> None:
+    """Raise ``MetricError`` for vectors of pictures and originals of different lengths."""
+    if pictures != originals:
+        raise MetricError(
+            f"the pictures' vectors have {pictures} numbers and the originals' {originals}: they "
+            "come from different extractors"
+        )
 
 
 Real = NDArray[np.float64]
@@ -221,24 +229,11 @@ class FrechetDistance:
         ``rank_deficient``, 1 where a side has no more rows than a vector has numbers: its
         covariance has no full rank then, and the distance is far too large.
         """
-        if originals is None:
-            return no_originals(self.name)
-        sides: list[Moments] = []
-        try:
-            for blocks, what in ((pictures, "pictures"), (originals, "originals")):
-                sides.append(Moments(checked(blocks, what)))
-        except MetricError as error:
-            return MetricScore(value=None, reason=str(error))
-        drawn, photos = sides
-        fewest = min(drawn.count, photos.count)
-        if fewest < 2:
-            return too_few(self.name, 2, drawn.count, photos.count)
-        if len(drawn.mean) != len(photos.mean):
-            return MetricScore(
-                value=None,
-                reason=f"the pictures' vectors have {len(drawn.mean)} numbers and the originals' "
-                f"{len(photos.mean)}: they come from different extractors",
-            )
+        originals = require_originals(self.name, originals)
+        drawn = Moments(checked(pictures, "pictures"))
+        photos = Moments(checked(originals, "originals"))
+        require_rows(self.name, 2, drawn.count, photos.count)
+        require_one_width(len(drawn.mean), len(photos.mean))
         found = frechet(drawn.mean, drawn.covariance, photos.mean, photos.covariance)
         return MetricScore(
             value=found.distance,
@@ -246,7 +241,7 @@ class FrechetDistance:
                 "means": found.means,
                 "covariances": found.covariances,
                 "originals": float(photos.count),
-                "rank_deficient": float(fewest <= len(drawn.mean)),
+                "rank_deficient": float(min(drawn.count, photos.count) <= len(drawn.mean)),
             },
         )
 
@@ -318,22 +313,14 @@ class CMMD:
         Time grows with the product of the sizes, memory does not: two blocks of at most
         :data:`ROWS` rows meet at a time. The unbiased estimate may be below 0.
         """
-        if originals is None:
-            return no_originals(self.name)
-        m, n = len(pictures), len(originals)
-        needed = 2 if self._unbiased else 1
-        if min(m, n) < needed:
-            return too_few(self.name, needed, m, n)
-        try:
-            within = self._within(pictures, "pictures") + self._within(originals, "originals")
-            between = self._between(pictures, originals)
-        except MetricError as error:
-            return MetricScore(value=None, reason=str(error))
-        value = self._scale * (within - 2 * between)
+        originals = require_originals(self.name, originals)
+        require_rows(self.name, 2 if self._unbiased else 1, len(pictures), len(originals))
+        within = self._within(pictures, "pictures") + self._within(originals, "originals")
+        value = self._scale * (within - 2 * self._between(pictures, originals))
         if not self._unbiased:
             # It is the squared length of a vector: below 0 it is a rounding error.
             value = max(0.0, value)
-        return MetricScore(value=value, parts={"originals": float(n)})
+        return MetricScore(value=value, parts={"originals": float(len(originals))})
 
     def _within(self, blocks: Blocks, what: str) -> float:
         """Return mean of k − 1 over the pairs of one set."""
@@ -356,11 +343,7 @@ class CMMD:
 
     def _less_one(self, x: Real, y: Real) -> float:
         """Return the sum of k − 1: with σ = 10 all k are nearly 1, and their differences count."""
-        if x.shape[1] != y.shape[1]:
-            raise MetricError(
-                f"the pictures' vectors have {x.shape[1]} numbers and the originals' "
-                f"{y.shape[1]}: they come from different extractors"
-            )
+        require_one_width(x.shape[1], y.shape[1])
         squared = (x * x).sum(1)[:, None] + (y * y).sum(1)[None, :] - 2 * (x @ y.T)
         return float(np.expm1(-np.maximum(squared, 0.0) / (2 * self._sigma**2)).sum())
 
@@ -426,14 +409,11 @@ class InceptionScore:
 
         Parts: ``std`` over them (divided by their number, as published).
 
-        Reads the logits once and holds sums alone. Unscored with fewer rows than splits.
+        Reads the logits once and holds sums alone. Raises ``MetricError`` with fewer rows than
+        splits.
         """
-        if len(pictures) < self._splits:
-            return too_few(f"is with splits = {self._splits}", self._splits, len(pictures))
-        try:
-            scores = self._scores(pictures)
-        except MetricError as error:
-            return MetricScore(value=None, reason=str(error))
+        require_rows(f"is with splits = {self._splits}", self._splits, len(pictures))
+        scores = self._scores(pictures)
         return MetricScore(value=float(scores.mean()), parts={"std": float(scores.std())})
 
     def _scores(self, pictures: Blocks) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 from scipy.stats import ortho_group
 
-from scenewright.evals.metrics.base import SetMetric
+from scenewright.evals.metrics.base import MetricError, SetMetric
 from scenewright.evals.metrics.set_metrics import FrechetDistance, Moments, frechet, root_trace
 from scenewright.evals.store.journal import Features
 from tests.evals.metrics.vectors import Given, blocks, gaussian
@@ -149,20 +149,24 @@ def test_memory_does_not_grow_with_the_set() -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_too_few_pictures_are_unscored(rows: int) -> None:
-    found = FID.compute(blocks(gaussian(rows, 4, 0)), blocks(gaussian(9, 4, 0)))
-    assert found.value is None
-    assert found.reason == f"fid needs 2 pictures or more: there are {rows} and 9 originals"
+def test_too_few_pictures_are_told(rows: int) -> None:
+    said = f"fid needs 2 pictures or more: there are {rows} and 9 originals"
+    with pytest.raises(MetricError, match=said):
+        FID.compute(blocks(gaussian(rows, 4, 0)), blocks(gaussian(9, 4, 0)))
 
 
-def test_what_cannot_be_compared_is_unscored_with_the_reason() -> None:
+def test_what_cannot_be_compared_is_told() -> None:
     x = gaussian(9, 4, 0)
     broken = x.copy()
     broken[3, 1] = np.nan
-    assert "original photos" in FID.compute(blocks(x), None).reason
-    assert "not finite" in FID.compute(blocks(broken), blocks(x)).reason
-    assert "different extractors" in FID.compute(blocks(x), blocks(gaussian(9, 5, 0))).reason
-    assert "not a set" in FID.compute(blocks(x[0]), blocks(x)).reason
+    with pytest.raises(MetricError, match="original photos"):
+        FID.compute(blocks(x), None)
+    with pytest.raises(MetricError, match="not finite"):
+        FID.compute(blocks(broken), blocks(x))
+    with pytest.raises(MetricError, match="different extractors"):
+        FID.compute(blocks(x), blocks(gaussian(9, 5, 0)))
+    with pytest.raises(MetricError, match="not a set"):
+        FID.compute(blocks(x[0]), blocks(x))
 
 
 def test_the_version_tells_extractors_apart() -> None:
