@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from benchmarks._commit import CommitError, measured_commit, tree_of
-from benchmarks._weights import weights_read
+from benchmarks._provenance import code_of, machine_class, weights_read
 
 if TYPE_CHECKING:
     from scenewright.evals.runner.progress import Progress as EvalProgress
@@ -98,6 +98,7 @@ def benchmark(
     *,
     clean: bool = False,
     trials: Sequence[str] = (),
+    measures: Sequence[str] = (),
     refused: tuple[type[Exception], ...] = (),
     **options: Option,
 ) -> Callable[[Callable[[Namespace], tuple[int, Mapping[str, Any]] | None]], Main]:
@@ -105,7 +106,8 @@ def benchmark(
 
     ``quick`` describes ``--quick``. ``clean``: check the tree before a full run and not only when
     its results are written. ``trials``: options with which nothing is published. ``refused``:
-    exceptions whose message ends the command. A function that returns None has nothing to report.
+    exceptions whose message ends the command. ``measures``: modules or packages whose change makes
+    the figures stale. A function that returns None has nothing to report.
     """
 
     def wrap(measure: Callable[[Namespace], tuple[int, Mapping[str, Any]] | None]) -> Main:
@@ -128,6 +130,13 @@ def benchmark(
                     parser.error(f"--{key} must be {option.least} or more")
             given.refuse = parser.error
             given.unpublished = given.quick or any(getattr(given, key) for key in trials)
+            given.report = functools.partial(
+                report,
+                name,
+                quick=given.unpublished,
+                options=_changed(parser, options, given),
+                measures=measures,
+            )
             if clean and not given.unpublished:
                 require_commit()
             try:
@@ -142,7 +151,7 @@ def benchmark(
             except KeyboardInterrupt:
                 sys.exit("stopped: what was kept in a folder is not measured again")
             if found is not None:
-                report(name, *found, given.unpublished)
+                given.report(*found)
 
         return main
 
@@ -348,8 +357,30 @@ def require_commit() -> None:
         sys.exit(f"no full result may be written: {error}. --quick works from any tree")
 
 
-def report(name: str, n: int, figures: Mapping[str, Any], quick: bool) -> None:
-    """Print the figures and, in full mode, write ``benchmarks/results/NAME.json``."""
+def _changed(
+    parser: ArgumentParser, options: Mapping[str, Option], given: Namespace
+) -> dict[str, Any]:
+    """Return the options that are not the defaults, without places."""
+    values = {key: getattr(given, key) for key, option in options.items() if option is not SERVER}
+    return {
+        key: value
+        for key, value in values.items()
+        if value != parser.get_default(key) and not isinstance(value, Path)
+    }
+
+
+def report(
+    name: str,
+    n: int,
+    figures: Mapping[str, Any],
+    quick: bool,
+    options: Mapping[str, Any] | None = None,
+    measures: Sequence[str] = (),
+) -> None:
+    """Print the figures and, in full mode, write ``benchmarks/results/NAME.json``.
+
+    ``options`` are those that were not the defaults; ``measures`` as of :func:`benchmark`.
+    """
     width = max(32, *(len(key) + 2 for key in figures))
     for key, value in figures.items():
         if isinstance(value, Mapping):
@@ -361,12 +392,13 @@ def report(name: str, n: int, figures: Mapping[str, Any], quick: bool) -> None:
     if quick:
         print("quick: not written to benchmarks/results")
         return
-    path = write(name, n, figures)
+    made = {"options": options or {}, "code": code_of(name, measures)}
+    path = write(name, n, figures, made)
     print(f"written to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
 
 
-def write(name: str, n: int, figures: Mapping[str, Any]) -> Path:
-    """Write ``benchmarks/results/NAME.json`` and return its path.
+def write(name: str, n: int, figures: Mapping[str, Any], made: Mapping[str, Any]) -> Path:
+    """Write ``benchmarks/results/NAME.json`` and return its path; ``made``: options and code.
 
     From a tree whose code is not a commit of the main branch nothing is published: the figures go
     into :data:`ASIDE`, and the process exits with what to do.
@@ -376,6 +408,7 @@ def write(name: str, n: int, figures: Mapping[str, Any]) -> Path:
         "commit": STARTED.commit,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": machine(),
+        **made,
         "weights": weights_read(),
         "n": n,
         "figures": dict(figures),
@@ -392,13 +425,10 @@ def machine() -> dict[str, Any]:
     """Return the machine that the figures are measured on."""
     import torch
 
-    return {
-        "cpus": os.cpu_count(),
-        "processor": platform.processor() or platform.machine(),
+    return machine_class() | {
         "load": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
     }
 
 

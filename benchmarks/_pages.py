@@ -1,13 +1,19 @@
-"""Write the pages that quote benchmarks: ``docs/results.md`` and the table of the README.
+"""Write the pages that quote benchmarks: ``docs/results.md``, the README's table, marks of claims.
 
 ``make results``. ``templates/results.md`` holds the text and names
 the figures; they come from ``benchmarks/results``. A test holds the committed pages equal to what
 this writes, so a measurement is followed by its pages or fails the tests.
+
+A sentence of another page that rests on a result ends with ``<!-- claim:NAME --><!-- /claim -->``
+(or several names, with commas). Between the two stands, while a figure is stale, what changed since
+(:mod:`benchmarks._provenance`): the test refuses a claim on a stale figure that does not say so.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +26,7 @@ PAGE = ROOT / "docs" / "results.md"
 README = ROOT / "README.md"
 SECTION = "results"
 """The README's section."""
+CLAIM = re.compile(r"(<!-- claim:([\w, ]+) -->).*?(<!-- /claim -->)", re.S)
 
 
 def rendered(page: str, folder: Path = RESULTS) -> str:
@@ -27,13 +34,36 @@ def rendered(page: str, folder: Path = RESULTS) -> str:
 
     Raises ``jinja2.UndefinedError`` and ``KeyError`` for a result or figure that is not there.
     """
-    results = {file.stem: Result.read(file) for file in folder.glob("*.json")}
+    results = results_in(folder)
     gains, repairs = results["loop"], results["strategies"]
     return template(page).render(
         results=results,
         loop_table=partial(loop.markdown, gains.figures, gains.n, gains.date),
         strategies_table=partial(strategies.markdown, repairs.figures, repairs.n, repairs.date),
     )
+
+
+def results_in(folder: Path = RESULTS) -> dict[str, Result]:
+    """Return the results of ``folder`` by name."""
+    return {file.stem: Result.read(file) for file in sorted(folder.glob("*.json"))}
+
+
+def marked(text: str, results: Mapping[str, Result]) -> str:
+    """Return a page with what is to be said behind each claim on a stale figure.
+
+    Raises ``KeyError`` for a claim on a result that is not there.
+    """
+
+    def filled(found: re.Match[str]) -> str:
+        names = [name.strip() for name in found[2].split(",")]
+        said = "; ".join(
+            f"`benchmarks.{name}` was measured {results[name].stale}"
+            for name in names
+            if results[name].stale
+        )
+        return f"{found[1]}{f' *({said})*' if said else ''}{found[3]}"
+
+    return CLAIM.sub(filled, text)
 
 
 class SectionError(ValueError):
@@ -55,11 +85,15 @@ def fill_section(text: str, name: str, body: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Return every page that quotes benchmarks, as it should be."""
-    readme = README.read_text(encoding="utf-8")
-    return {
-        PAGE: rendered("results.md"),
-        README: fill_section(readme, SECTION, rendered("readme_results.md")),
+    results = results_in()
+    readme = fill_section(
+        README.read_text(encoding="utf-8"), SECTION, rendered("readme_results.md")
+    )
+    texts = {
+        file: file.read_text(encoding="utf-8") for file in sorted((ROOT / "docs").glob("*.md"))
     }
+    claims = {file: marked(text, results) for file, text in texts.items() if CLAIM.search(text)}
+    return {**claims, PAGE: rendered("results.md"), README: marked(readme, results)}
 
 
 def write() -> list[Path]:

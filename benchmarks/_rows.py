@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 import fcntl
 import hashlib
+import inspect
 import json
 import multiprocessing
 import os
@@ -27,7 +28,6 @@ from typing import Any, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-import scenewright
 from benchmarks._harness import (
     PROCESSES,
     BenchmarkError,
@@ -36,14 +36,12 @@ from benchmarks._harness import (
     folder,
     work_folder,
 )
+from benchmarks._provenance import code_of, machine_class
 from benchmarks._scenes import LEVELS, AnyLevel, balanced_scenes, level_at
 from scenewright.config.profiles import Profile
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.store.json_lines import append_lines, read_lines
 from scenewright.runs.model_factory.profiles import RunModels, build_run_models, warm
-
-# Parts of the package that decide a score; a change of them makes older rows another benchmark.
-ENGINE = ("agents", "config", "core", "graphs", "prompts", "providers", "runs", "tools")
 
 
 class RowsError(BenchmarkError):
@@ -88,19 +86,6 @@ def scene_options(scenes: int, default: Path) -> dict[str, Option]:
         "processes": PROCESSES,
         "work": folder(f"folder of the rows (default: {default})"),
     }
-
-
-def code_digest(root: Path | None = None, parts: tuple[str, ...] = ENGINE) -> str:
-    """Return SHA-256 (hex) over the source files of ``parts`` below ``root`` (the package)."""
-    root = root or Path(scenewright.__file__).parent
-    digest = hashlib.sha256()
-    for part in parts:
-        place = root / part
-        for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
-            if file.suffix in (".py", ".md"):
-                digest.update(f"{file.relative_to(root).as_posix()}\0".encode())
-                digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
 
 
 def fingerprint_of(parts: Mapping[str, Any]) -> str:
@@ -195,13 +180,19 @@ class SceneStudy(Generic[S]):
         levels: Sequence[AnyLevel] = LEVELS,
         **parts: Any,
     ) -> SceneStudy[S]:
-        """Return the study whose fingerprint names profile, weights, code and ``parts``."""
+        """Return the study whose fingerprint names profile, weights, code, machine, ``parts``."""
         made = asyncio.run(build_run_models(profile, realism=realism))
         judges = (*made.loop_judges, *made.report_judges)
         judges += (*made.realism_judges, *made.realism_report_judges)
         models = [[one.id, one.fingerprint] for one in (made.backend, made.composer, *judges)]
         described = profile.model_dump(mode="json", exclude={"about"})
-        decides = {"profile": described, "models": models, "code": code_digest(), **parts}
+        decides = {
+            "profile": described,
+            "models": models,
+            "code": code_of(Path(inspect.getfile(measure)).stem),
+            "machine": machine_class(),
+            **parts,
+        }
         return cls(row, measure, profile, fingerprint_of(decides), realism, levels)
 
     async def measured(

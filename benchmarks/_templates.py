@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from benchmarks import _loop
-from benchmarks._weights import replaced
+from benchmarks._provenance import changes_since, replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,18 @@ class Result:
     """What :func:`benchmarks._harness.machine` told of the machine that was measured."""
     weights: Mapping[str, str]
     """Folder of shipped weights → digest, of those that were read; empty in older files."""
+    code: Mapping[str, Mapping[str, str]] | None
+    """As of :func:`benchmarks._provenance.code_of`; None in older files."""
+    options: Mapping[str, Any]
+    """Options that were not the defaults; not told in older files."""
 
     @classmethod
     def read(cls, file: Path) -> Result:
         """Read a file that :func:`benchmarks._harness.write` wrote."""
         found = json.loads(file.read_text(encoding="utf-8"))
         names = ("name", "commit", "date", "n", "figures", "machine")
-        return cls(*(found[name] for name in names), found.get("weights", {}))
+        made = found.get("weights", {}), found.get("code"), found.get("options", {})
+        return cls(*(found[name] for name in names), *made)
 
     def __call__(self, key: str, digits: int = 3, scale: float = 1.0) -> str:
         """Return a figure in words: ``0.166 [0.158, 0.173]`` if it has an interval."""
@@ -53,9 +58,26 @@ class Result:
     def source(self) -> str:
         """Say where the figures come from."""
         told = f"`python -m benchmarks.{self.name}`: n = {self.n:,}, {self.date}, `{self.commit}`"
-        if others := replaced(self.weights):
-            told += f", with weights that were replaced since ({', '.join(others)})"
+        for option, value in self.options.items():
+            told += f", `--{option.replace('_', '-')} {value}`"
+        if self.stale:
+            told += f", {self.stale}"
+        if self.code is None:
+            return f"{told} †"
+        if rooms := changes_since(self.name, self.code).rooms:
+            told += f"; {len(rooms)} of the {len(self.code['rest'])} rooms below it changed since"
         return told
+
+    @property
+    def stale(self) -> str:
+        """Why the figures are not of today's code and weights; empty if nothing is known of it."""
+        reasons = []
+        if others := replaced(self.weights):
+            reasons.append(f"with weights that were replaced since ({', '.join(others)})")
+        if self.code is not None and (files := changes_since(self.name, self.code).own):
+            more = f" and {len(files) - 2} more" if len(files) > 2 else ""
+            reasons.append(f"with code that changed since ({', '.join(files[:2])}{more})")
+        return " and ".join(reasons)
 
 
 def shown(value: Any, digits: int = 3, scale: float = 1.0) -> str:

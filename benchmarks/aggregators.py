@@ -343,6 +343,11 @@ def remarks(figures: Mapping[str, Any]) -> list[str]:
 
 @benchmark(
     "few paintings",
+    measures=(
+        "scenewright.agents.panel.aggregation",
+        "scenewright.agents.panel.agreement",
+        "scenewright.agents.panel.stacking",
+    ),
     refused=(PanelStudyError,),
     data=folder("folder of the DSG release"),
     folder=folder(f"folder of the answers (default: {FOLDER})"),

@@ -281,7 +281,10 @@ def figures_of(
     return dict(sorted(figures.items()))
 
 
-@benchmark("few pictures")
+@benchmark(
+    "few pictures",
+    measures=("scenewright.tools.vision.extraction",),
+)
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure all readers."""
     n = QUICK_PICTURES if options.quick else PICTURES

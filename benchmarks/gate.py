@@ -396,6 +396,7 @@ def _allocation(noise: Noise) -> float:
 
 @benchmark(
     "few trials, six scenes of the miniature",
+    measures=("scenewright.evals.statistics.sequential",),
     data=folder("folder of the DSG release"),
     work=folder("folder of the miniature's pictures; kept, so that a second run is quick"),
     scenes=Option(120, "scenes of the miniature", least=6),

@@ -243,7 +243,10 @@ def bounds(objects: int, count: int, limit: float, progress: Progress) -> dict[s
     return figures
 
 
-@benchmark("few pairs")
+@benchmark(
+    "few pairs",
+    measures=("scenewright.evals.metrics.graph_edit",),
+)
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure distances and bounds."""
     pairs = {5: 6, 8: 4, 12: 2} if options.quick else PAIRS

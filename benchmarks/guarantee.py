@@ -158,7 +158,10 @@ def measure(paintings: int, images: int, resamples: int) -> dict[str, Any]:
     return figures | sizes | {"resamples": resamples}
 
 
-@benchmark("few paintings")
+@benchmark(
+    "few paintings",
+    measures=("scenewright.agents.panel.guarantee",),
+)
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure the miniature's judges and simulated ones."""
     sizes = (16, SIMULATED, 20) if options.quick else (PAINTINGS, SIMULATED, RESAMPLES)

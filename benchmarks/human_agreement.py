@@ -322,6 +322,7 @@ def remarks(figures: Mapping[str, Any]) -> list[str]:
 
 @benchmark(
     f"{QUICK_RESAMPLES} resamples, not {RESAMPLES}",
+    measures=("scenewright.agents.panel.aggregation",),
     refused=(PanelStudyError,),
     data=folder("folder of the DSG release, if not beside the repository"),
 )

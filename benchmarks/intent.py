@@ -405,6 +405,7 @@ def grammar(prompts: Mapping[str, str], path: Path = READ) -> dict[str, Any]:
 
 @benchmark(
     f"{QUICK} prompts of each set",
+    measures=("scenewright.agents.parsers", "scenewright.agents.composers"),
     refused=(DatasetError,),
     trials=("show",),
     data=folder("folder of the releases, if not beside the repository"),

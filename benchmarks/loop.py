@@ -39,7 +39,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from benchmarks._detected import detected_truth, recalls, trust_figures
-from benchmarks._harness import Option, benchmark, interval, prefixed, report
+from benchmarks._harness import Option, benchmark, interval, prefixed
 from benchmarks._loop import (
     MEASURES,
     WHOLE,
@@ -335,6 +335,7 @@ def draw(figures: Mapping[str, Any], path: Path) -> None:
 
 @benchmark(
     "5 scenes",
+    measures=("scenewright.graphs.strategies",),
     clean=True,
     trials=["set"],
     set=Option(
@@ -371,7 +372,7 @@ def main(options: Namespace) -> None:
     figures |= asyncio.run(trust_figures(2 if options.quick else PAINTINGS))
     if lacking:
         print(f"Not all is corrected: {lacking}.")
-    report("loop", len(rows), figures, options.unpublished)
+    options.report(len(rows), figures)
     print(markdown(figures, len(rows), "now"))
     if not options.unpublished:
         draw(figures, PICTURE)

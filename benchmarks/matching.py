@@ -287,7 +287,11 @@ def sentences(model: str, objects: int, pairs: int, repeats: int) -> dict[str, A
     return {"first": interval(first), "kept": interval(kept)}
 
 
-@benchmark("fewer pairs", model=Option(DEFAULT_MODEL, "sentence model: name or folder"))
+@benchmark(
+    "fewer pairs",
+    measures=("scenewright.evals.metrics.graph_matching",),
+    model=Option(DEFAULT_MODEL, "sentence model: name or folder"),
+)
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure all similarities."""
     pairs, plain, repeats = (100, 10, 2) if options.quick else (1000, 100, 10)

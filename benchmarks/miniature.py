@@ -24,7 +24,6 @@ from benchmarks._harness import (
     Option,
     benchmark,
     folder,
-    report,
     require_commit,
     work_folder,
 )
@@ -200,12 +199,8 @@ def main(options: Namespace) -> None:
         if not options.quick:
             require_commit()
         plan = QUICK if options.quick else FULL
-        report(
-            "miniature",
-            len(ALL_LEVELS) * plan.scenes,
-            asyncio.run(measure(plan, place)),
-            options.quick,
-        )
+        figures = asyncio.run(measure(plan, place))
+        options.report(len(ALL_LEVELS) * plan.scenes, figures)
     if not options.quick:
         write_card()
 

@@ -256,7 +256,7 @@ def measure(count: int, pairs: int, engine_runs: int) -> dict[str, Any]:
         return asyncio.run(measure_ratio(scenes, pairs, Path(folder))) | figures
 
 
-@benchmark("one scene", scenes=Option(SCENES, "scenes", least=1))
+@benchmark("one scene", measures=("scenewright.graphs",), scenes=Option(SCENES, "scenes", least=1))
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure runs and bare loops."""
     sizes = (1, 2, 3) if options.quick else (options.scenes, PAIRS, ENGINE_RUNS)

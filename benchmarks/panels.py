@@ -140,7 +140,10 @@ async def measure(learn: int, test: int) -> dict[str, Any]:
     return figures_of(await labelled_table(JUDGES, test, SEEDS["test"]), learnt)
 
 
-@benchmark("few paintings")
+@benchmark(
+    "few paintings",
+    measures=("scenewright.agents.panel.aggregation",),
+)
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure the panels."""
     learn, test = (12, 15) if options.quick else (LEARN, TEST)

@@ -719,6 +719,7 @@ def _matched(
 
 @benchmark(
     f"{QUICK_RESAMPLES} resamples",
+    measures=("scenewright.agents.parsers",),
     refused=(DatasetError,),
     data=folder("folder of the DSG release, if not beside the repository"),
     factual=folder("folder of the FACTUAL release, or of a part of it; none: not measured"),

@@ -84,7 +84,10 @@ async def read(judges: Sequence[Judge], pictures: Sequence[Painting]) -> list[An
     return [counted(await parser.parse(one.image), one) for one in pictures]
 
 
-@benchmark(f"{QUICK} paintings, not {PAINTINGS}")
+@benchmark(
+    f"{QUICK} paintings, not {PAINTINGS}",
+    measures=("scenewright.tools.vision.extraction",),
+)
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure both judges and each alone."""
     pictures = paintings(QUICK if options.quick else PAINTINGS)

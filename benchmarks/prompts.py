@@ -189,6 +189,7 @@ def unasked(scene: SceneGraph, prompt: str) -> bool:
 
 @benchmark(
     f"{QUICK} prompts",
+    measures=("scenewright.agents.composers.check", "scenewright.agents.composers.reading"),
     refused=(DatasetError,),
     data=folder("folder of the DSG release, if not beside the repository"),
 )

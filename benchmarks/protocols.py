@@ -241,7 +241,10 @@ def measure(count: int) -> dict[str, Any]:
     return figures_of(asked, asyncio.run(scores(judges, asked)))
 
 
-@benchmark("few paintings")
+@benchmark(
+    "few paintings",
+    measures=("scenewright.core.questions",),
+)
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure both protocols."""
     count = FEW if options.quick else PAINTINGS

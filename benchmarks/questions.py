@@ -290,6 +290,7 @@ def main_figures(data: Path, quick: bool, show: bool) -> tuple[int, dict[str, An
 
 @benchmark(
     f"{QUICK} drawn and painted scenes, no answers by hand",
+    measures=("scenewright.core.questions",),
     data=folder("folder of the releases dsg, sg2im and geneval, if not beside the repository"),
     show=Option(
         False, "print the questions that are answered by hand", more={"action": "store_true"}

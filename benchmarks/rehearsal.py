@@ -24,15 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._harness import Option, benchmark, folder, work_folder
-from benchmarks._rows import Row, Rows, code_digest, fingerprint_of
+from benchmarks._provenance import code_of, machine_class
+from benchmarks._rows import Row, Rows, fingerprint_of
 from benchmarks.rehearse.running import RehearsalOptions, profile_of, rehearse
 from scenewright.core.ports.backend import BackendError
 
 WORK = Path("out/bench-rehearsal")
-DECIDES = ("agents/judges", "tools/backends")
-"""Parts of the package that decide what is planned."""
-BUILDS = ("rehearse",)
-"""Parts of the benchmarks that decide what is built."""
 
 
 class CaseRow(Row):
@@ -101,8 +98,7 @@ def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     figures: dict[str, Any] = {}
     size = 128 if options.quick else 256
     decides = {"size": size, "cases": [repr(case) for case in FULL]}
-    code = [code_digest(parts=DECIDES), code_digest(Path(__file__).parent, BUILDS)]
-    name = fingerprint_of(decides | {"code": code})
+    name = fingerprint_of(decides | {"code": code_of("rehearsal"), "machine": machine_class()})
     with work_folder(options, WORK) as work, Rows(work / "rows.jsonl", CaseRow, name) as rows:
         for at, case in enumerate(cases):
             number = at if options.quick else FULL.index(case)

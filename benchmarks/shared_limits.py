@@ -206,7 +206,7 @@ def measure(plan: Plan, server: str) -> dict[str, Any]:
     return figures
 
 
-@benchmark("few images", server=SERVER)
+@benchmark("few images", measures=("scenewright.providers.shared_limits",), server=SERVER)
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure all ways."""
     plan = QUICK if options.quick else FULL

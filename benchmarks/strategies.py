@@ -228,6 +228,7 @@ def markdown(figures: Mapping[str, Any], n: int, date: str) -> str:
 
 @benchmark(
     "5 scenes",
+    measures=("scenewright.graphs.strategies",),
     clean=True,
     trials=["tuning"],
     scenes=Option(60, "scenes", least=1),

@@ -385,7 +385,7 @@ def measure(sizes: Sizes) -> dict[str, Any]:
     return {**simulated(pairs, sizes), **mocked(sizes)}
 
 
-@benchmark("few judges and runs", clean=True)
+@benchmark("few judges and runs", measures=("scenewright.evals.runner.sentinels",), clean=True)
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure simulated exchanges and those of the mock providers."""
     figures = measure(QUICK if options.quick else FULL)

@@ -271,7 +271,10 @@ def measure(plan: Plan, folder: Path) -> dict[str, Any]:
     }
 
 
-@benchmark("few images")
+@benchmark(
+    "few images",
+    measures=("scenewright.providers.caller", "scenewright.providers.limits"),
+)
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Measure all ways."""
     plan = QUICK if options.quick else FULL

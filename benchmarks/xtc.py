@@ -90,7 +90,10 @@ def figures(results: XtcResults, judges: tuple[str, ...] = JUDGES) -> dict[str, 
     return {name: value for name, value in found.items() if value is not None}
 
 
-@benchmark("few scenes")
+@benchmark(
+    "few scenes",
+    measures=("scenewright.evals.studies.xtc",),
+)
 def main(options: Namespace) -> tuple[int, dict[str, Any]]:
     """Run the evaluation."""
     n = QUICK_SCENES if options.quick else SCENES

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,14 @@ from hypothesis import strategies as st
 
 from benchmarks._harness import RESULTS
 from benchmarks._pages import (
+    CLAIM,
     ROOT,
+    SECTION,
     SectionError,
     fill_section,
     pages,
     rendered,
+    results_in,
 )
 from benchmarks._templates import Result, shown
 from scenewright.evals.studies.olip.evaluation import FLOORS
@@ -30,12 +35,45 @@ def written() -> dict[Path, str]:
     return pages()
 
 
-@pytest.mark.parametrize("page", ["docs/results.md", "README.md"])
-def test_the_committed_pages_quote_the_committed_results(
-    written: dict[Path, str], page: str
-) -> None:
-    file = ROOT / page
-    assert file.read_text(encoding="utf-8") == written[file], "run `make results`"
+def test_the_committed_pages_quote_the_committed_results(written: dict[Path, str]) -> None:
+    """They mark what is stale, too: in the table, behind the figures, and behind each claim."""
+    assert {ROOT / "docs" / "results.md", ROOT / "README.md"} <= written.keys()
+    for file, text in written.items():
+        assert file.read_text(encoding="utf-8") == text, "run `make results`"
+
+
+REFERS = re.compile(r"[Ff]igures: \s*\[results\]\(results\.md|\[figures\]\(results\.md")
+INTERVAL = re.compile(r"−?\d+\.\d+ \[−?\d+\.\d+, −?\d+\.\d+\]")
+
+
+def paragraphs() -> Iterator[tuple[str, str]]:
+    for file in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        if file.name not in ("results.md", "model-card.md"):
+            one = file.read_text(encoding="utf-8")
+            text = fill_section(one, SECTION, "") if file.name == "README.md" else one
+            yield from ((file.name, part) for part in re.split(r"\n\s*\n", text))
+
+
+def test_a_page_that_rests_on_figures_names_them_so_that_they_can_be_marked() -> None:
+    unnamed = [
+        f"{page}: {text[:80]}"
+        for page, text in paragraphs()
+        if (REFERS.search(text) or (INTERVAL.search(text) and "results.md" in text))
+        and not CLAIM.search(text)
+        and not text.startswith(">")
+    ]
+    assert not unnamed, "put <!-- claim:NAME --><!-- /claim --> behind what rests on a result"
+
+
+def test_an_interval_on_a_page_is_a_figure_of_its_result() -> None:
+    results = results_in()
+    for page, text in paragraphs():
+        for claim in CLAIM.finditer(text):
+            result = results[claim[2]]
+            for quoted in INTERVAL.findall(text):
+                digits = len(quoted.split(" ")[0].partition(".")[2])
+                known = {result(key, digits) for key in result.figures}
+                assert quoted in known, f"{page} quotes {quoted} of {claim[2]}"
 
 
 def test_every_result_is_quoted(written: dict[Path, str]) -> None:
@@ -82,7 +120,7 @@ def test_figures_are_shown_with_their_interval_and_a_true_minus(tmp_path: Path) 
     assert result("kills") == "1,200"
     assert result("share", 0, 100) == "50"
     assert result("what") == "limit"
-    assert result.source == "`python -m benchmarks.some`: n = 1,000, 2026-01-02, `abc`"
+    assert result.source == "`python -m benchmarks.some`: n = 1,000, 2026-01-02, `abc` †"
     with pytest.raises(KeyError):
         result("unknown")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks._rows import Row, Rows, RowsError, code_digest, fingerprint_of
+from benchmarks._rows import Row, Rows, RowsError, fingerprint_of
 
 
 class Found(Row):
@@ -96,18 +96,3 @@ def test_a_fingerprint_changes_with_every_part_and_not_with_their_order() -> Non
     assert fingerprint_of(parts) == fingerprint_of(dict(reversed(parts.items())))
     changed = [{**parts, "weights": "b"}, {**parts, "rounds": [4, 1]}, {**parts, "more": None}]
     assert len({fingerprint_of(p) for p in (parts, *changed)}) == 4
-
-
-def test_the_code_that_decides_a_score_has_a_digest(tmp_path: Path) -> None:
-    (tmp_path / "graphs" / "inner").mkdir(parents=True)
-    module = tmp_path / "graphs" / "inner" / "loop.py"
-    module.write_text("a = 1\n")
-    (tmp_path / "facts.py").write_text("b = 1\n")
-    parts = ("graphs", "facts.py")
-    first = code_digest(tmp_path, parts)
-    (tmp_path / "graphs" / "loop.pyc").write_bytes(b"compiled")
-    (tmp_path / "page.py").write_text("c = 1\n")
-    assert code_digest(tmp_path, parts) == first
-    module.write_text("a = 2\n")
-    assert code_digest(tmp_path, parts) != first
-    assert code_digest() == code_digest()

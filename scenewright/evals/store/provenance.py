@@ -2,13 +2,15 @@
 
 A result that is kept is found again only while the code behind it is the same. That is the module
 that computes it and all of this package that it imports, directly or not, at the top or within a
-function, with the data files beside them.
+function, with the data files beside them. Imports for type checking alone compute nothing and do
+not count, and neither do comments, docstrings and blank lines.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +18,7 @@ from pathlib import Path
 from scenewright.core.version import VERSION
 
 _PACKAGE = "scenewright"
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 _DATA = (".toml", ".md", ".j2", ".json")
 """Endings of data files that decide results, as code does."""
 
@@ -28,15 +30,17 @@ def code_digest(module: str) -> str:
     for file in import_closure(module):
         name = file.relative_to(_ROOT) if file.is_relative_to(_ROOT) else Path(file.name)
         found.update(name.as_posix().encode())
-        found.update(file.read_bytes())
+        found.update(file_digest(file).encode())
     return found.hexdigest()
 
 
-def import_closure(module: str) -> tuple[Path, ...]:
-    """Return the files of ``module`` and of all of this package that it imports, sorted.
+def import_closure(
+    module: str, packages: Collection[str] = (_PACKAGE,), leaves: Collection[str] = ()
+) -> tuple[Path, ...]:
+    """Return the files of ``module`` and of all of ``packages`` that it imports, sorted.
 
-    Data files of a folder count where a module of it does; raises ``LookupError`` for a module
-    without a file.
+    Data files of a folder count where a module of it does. Imports of ``leaves`` are not followed.
+    Raises ``LookupError`` for a module without a file.
     """
     seen: dict[str, Path] = {}
     waiting = [module]
@@ -44,33 +48,100 @@ def import_closure(module: str) -> tuple[Path, ...]:
         name = waiting.pop()
         if name in seen:
             continue
-        file = _file_of(name)
+        file = _file_of(name, _ROOT) or (_found(name) if name == module else None)
         if file is None:
-            if name == module:
-                raise LookupError(f"the module {module} has no file")
             continue
         seen[name] = file
-        waiting += _imported(file)
+        if name not in leaves:
+            waiting += [one for one in _imported(file) if one.partition(".")[0] in packages]
     folders = {file.parent for file in seen.values() if file.is_relative_to(_ROOT)}
     data = {file for folder in folders for file in folder.iterdir() if file.suffix in _DATA}
     return tuple(sorted({*seen.values(), *data}))
 
 
-def _file_of(name: str) -> Path | None:
-    if not name.startswith(_PACKAGE):
-        spec = find_spec(name)
-        return Path(spec.origin) if spec is not None and spec.origin else None
-    place = _ROOT.joinpath(*name.split(".")[1:])
+@cache
+def file_digest(file: Path) -> str:
+    """Return the SHA-256 (hex) of a file; of Python without what computes nothing."""
+    text = file.read_bytes()
+    return hashlib.sha256(_code(text) if file.suffix == ".py" else text).hexdigest()
+
+
+def _code(source: bytes) -> bytes:
+    """Return Python source without comments, strings that stand alone and blank lines.
+
+    The text is compared and not the syntax tree, whose form is another in each version of Python.
+    """
+    lines = source.splitlines()
+    texts: set[int] = set()
+    within: set[int] = set()
+    """Lines that end within a string: white space is part of it."""
+    strings: dict[int, list[tuple[int, int]]] = {}
+    """Line → ends of the strings in it: a number sign there begins no comment."""
+    waiting: list[ast.AST] = [ast.parse(source)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.JoinedStr) or (
+            isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+        ):
+            first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+            within.update(range(first, last))
+            for at in range(first, last + 1):
+                begin = node.col_offset if at == first else 0
+                end = (node.end_col_offset or 0) if at == last else len(lines[at])
+                strings.setdefault(at, []).append((begin, end))
+        elif (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+            and not lines[node.lineno - 1][: node.col_offset].strip()
+        ):
+            texts.update(range(node.lineno - 1, node.end_lineno or node.lineno))
+        else:
+            waiting += ast.iter_child_nodes(node)
+    kept = []
+    for at, line in enumerate(lines):
+        place = line.find(b"#")
+        while place >= 0 and any(a <= place < b for a, b in strings.get(at, ())):
+            place = line.find(b"#", place + 1)
+        code = line if at in within else (line if place < 0 else line[:place]).rstrip()
+        if at not in texts and (code or at in within):
+            kept.append(code)
+    return b"\n".join(kept)
+
+
+@cache
+def _file_of(name: str, root: Path) -> Path | None:
+    place = root.joinpath(*name.split("."))
     return next((f for f in (place.with_suffix(".py"), place / "__init__.py") if f.is_file()), None)
+
+
+def _found(name: str) -> Path:
+    """Return the file of a module of somebody else's; raises ``LookupError``."""
+    spec = None if name.partition(".")[0] == _PACKAGE else find_spec(name)
+    if spec is None or spec.origin is None:
+        raise LookupError(f"the module {name} has no file")
+    return Path(spec.origin)
 
 
 @cache
 def _imported(file: Path) -> tuple[str, ...]:
-    """Return the names of modules of this package that a file may import."""
-    found: list[str] = []
-    for node in ast.walk(ast.parse(file.read_bytes())):
+    """Return the names of modules that a file may import when it runs."""
+    return tuple(_imports_of(ast.parse(file.read_bytes())))
+
+
+def _imports_of(tree: ast.AST) -> Iterator[str]:
+    for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
-            found += [one.name for one in node.names]
+            yield from (one.name for one in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found += [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
-    return tuple(name for name in found if name.split(".")[0] == _PACKAGE)
+            yield node.module
+            yield from (f"{node.module}.{one.name}" for one in node.names)
+        elif isinstance(node, ast.If) and _is_type_checking(node.test):
+            yield from _imports_of(ast.Module(node.orelse, []))
+        elif not isinstance(node, ast.expr):
+            yield from _imports_of(node)
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    name = test.id if isinstance(test, ast.Name) else getattr(test, "attr", "")
+    return name == "TYPE_CHECKING"

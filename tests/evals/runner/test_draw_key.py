@@ -14,6 +14,8 @@ from scenewright.config.profiles import REALISM_FIELDS, BackendSpec, Profile
 from scenewright.config.settings import Settings
 from scenewright.core.formats import loads_scene
 from scenewright.core.images import ImageStore
+from scenewright.core.layout import Region
+from scenewright.core.ports.backend import Box, Emphasis, GenerationRequest, Reference, Start
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.runner.config import Arm, Condition
 from scenewright.evals.runner.drawing import GenerationContext, ImageGenerator, draw_key
@@ -95,6 +97,47 @@ def test_settings_of_images_are_in_the_key_without_a_loop(
     own = arm()
     changed = replace(own, profile=PROFILE.model_copy(update={name: "7"}))
     assert key(context, own) != key(context, changed)
+
+
+def test_arm_seed_and_file_are_in_the_key_of_a_picture_that_is_given(
+    context: GenerationContext, tmp_path: Path
+) -> None:
+    for seed in (0, 1):
+        (tmp_path / "given" / str(seed)).mkdir(parents=True)
+        (tmp_path / "given" / str(seed) / "one.png").write_bytes(b"picture")
+
+    def given(backend: str = "own", seed: int = 0) -> str:
+        condition = Condition(source="given", folder="given")
+        return draw_key(ITEM, Arm(backend, "plain", seed, condition, PROFILE), None, context)
+
+    first = given()
+    assert given() == first
+    (tmp_path / "given" / "0" / "one.png").write_bytes(b"another picture")
+    assert len({first, given(), given("other"), given(seed=1)}) == 4
+
+
+CHANGED: dict[str, Any] = {
+    "prompt": "a blue dog",
+    "negative_prompt": "cats",
+    "seed": 1,
+    "width": 64,
+    "height": 64,
+    "steps": 3,
+    "guidance": 2.0,
+    "guided_share": 0.5,
+    "references": (Reference(image="a" * 64, weight=0.5),),
+    "start": Start(image="a" * 64, strength=0.5),
+    "emphasis": (Emphasis(text="dog", weight=2.0),),
+    "boxes": (Box(name="dog", phrase="red dog", region=Region(0.0, 0.0, 0.5, 0.5)),),
+}
+"""A value of each field of a request that is not its own."""
+
+
+@pytest.mark.parametrize("name", sorted(GenerationRequest.model_fields))
+def test_every_field_of_a_request_is_in_the_key_of_its_picture(name: str) -> None:
+    own = GenerationRequest(prompt="a red dog", seed=0)
+    assert own.key("a") != own.model_copy(update={name: CHANGED[name]}).key("a")
+    assert own.key("a") != own.key("b")
 
 
 def test_no_field_of_the_context_is_forgotten() -> None:
