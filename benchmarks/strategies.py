@@ -36,9 +36,11 @@ from benchmarks._loop import (
     WHOLE,
     Kept,
     level_parts,
+    lost_a_round,
     miniature,
     read,
     refined,
+    rounds_tried,
     score_figures,
     shown,
     verb,
@@ -53,7 +55,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FrozenModel
 from scenewright.graphs.eventlog import read_events
 from scenewright.graphs.strategies import payoff
-from scenewright.graphs.strategies.base import attempts, attempts_of
+from scenewright.graphs.strategies.base import attempts
 from scenewright.graphs.strategies.payoff import priors_toml
 from scenewright.graphs.strategies.registry import strategies
 from scenewright.runs.folder import EVENTS
@@ -127,13 +129,13 @@ async def measure_scene(
         if name != ROUTER:
             # Read here: the folders are gone after the last run.
             tried += rounds_of(result, models.backend.features.default_steps)
-    router = tries(results[ROUTER])
+    router = rounds_tried(results[ROUTER])
     return {
         "kept": {name: read(result, IMAGES) for name, result in results.items()},
         "regressions": {name: lost_a_round(result) for name, result in results.items()},
         "rounds": {name: len(result.rounds) - 1 for name, result in results.items()},
-        "acting": dict(sorted(Counter(name for name, _, _ in router).items())),
-        "gained": dict(sorted(Counter(name for name, _, better in router if better).items())),
+        "acting": dict(sorted(Counter(one.strategy for one in router).items())),
+        "gained": dict(sorted(Counter(one.strategy for one in router if one.better).items())),
         "work": {name: result.totals["work"] for name, result in results.items()},
         "tried": tried,
     }
@@ -153,20 +155,6 @@ def rounds_of(result: RunResult, steps: int) -> list[dict[str, Any]]:
         # Best-of-n goes on where nothing failed: that repairs nothing.
         if one.target
     ]
-
-
-def tries(result: RunResult) -> list[tuple[str, int, bool]]:
-    """Return strategy, facts lost and whether it gave the best picture, of each later round."""
-    cards = {r.round: r.loop_card for r in result.rounds if r.loop_card is not None}
-    acting = {r.round: r.strategy for r in result.rounds if r.strategy}
-    found = attempts_of(cards, acting, result.facts)
-    return [(attempt.strategy, len(attempt.broken), attempt.better) for attempt in found]
-
-
-def lost_a_round(result: RunResult) -> float | None:
-    """Return the mean of the facts that a round lost; None where there was no second round."""
-    lost = [broken for _, broken, _ in tries(result)]
-    return sum(lost) / len(lost) if lost else None
 
 
 def figures_of(rows: Sequence[RepairRow]) -> dict[str, Any]:
