@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
 from scenewright.cli.options import answers_file, judges_or_profile
 from scenewright.cli.progress import show_progress
-from scenewright.evals.reporting.words import score as number
 
 if TYPE_CHECKING:
     from scenewright.agents.panel.rates import Calibration
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from scenewright.config.settings import Settings
     from scenewright.evals.judge_reports.judge_runs import JudgeRun, VariantPlan
     from scenewright.evals.judge_reports.labelled_facts import LabelledFact
-    from scenewright.evals.statistics.figures import Figure
 
 app = App(help="Measure judges on facts whose truth is known: report card and calibration.")
 EMBEDDED = "local:miniature/"
@@ -86,9 +83,9 @@ def report(
             first, and the others only in doubt.
     """
     from scenewright.config.profiles import CascadeSpec
-    from scenewright.evals.judge_reports import judge_card
     from scenewright.evals.judge_reports.grading import Grading
     from scenewright.evals.judge_reports.judge_runs import PLAIN, VariantPlan
+    from scenewright.evals.reporting.measured import markdown
 
     variants = VariantPlan(turns=False, paraphrases=1) if quick else VariantPlan()
     task = read_task(
@@ -105,23 +102,17 @@ def report(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         (out / "report.json").write_text(made.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        (out / "report.md").write_text(judge_card.markdown(made), encoding="utf-8")
+        lead = f"{made.summary()}\nIntervals in brackets: 95 %, bootstrap over pictures."
+        page = markdown(made, "Report card of judges", lead)
+        (out / "report.md").write_text(page, encoding="utf-8")
     terminal.print_if_json(made)
-    if made.answer is not None:
-        terminal.say(made.answer.sentence, "bold")
-    terminal.say(judge_card.summary(made))
-    terminal.say("Below a figure: its 95 % interval, by bootstrap over pictures.", "dim")
-    for section in judge_card.sections(made):
-        terminal.say("")
-        terminal.say(section.title, "bold")
-        if section.remark:
-            terminal.say(section.remark, "dim")
-        rows = [[c if isinstance(c, str) else _figure_text(c) for c in r] for r in section.rows]
-        # Reasons may be long; figures never are.
-        terminal.print_table(section.heads, rows, wraps=len(section.heads) <= 2)
+    for answer in made.answers:
+        terminal.say(answer.sentence, "bold")
+    terminal.say(made.summary())
+    terminal.print_measured(made, "pictures")
     if out is not None:
         terminal.say(f"\nreport   {out / 'report.md'}")
-    answered = any(card.quality.n for card in made.cards)
+    answered = any(row["facts"] for row in made.tables["quality"].rows)
     return terminal.Exit.OK if answered else terminal.Exit.UNJUDGED
 
 
@@ -447,13 +438,6 @@ def describe_judges(specs: Sequence[str]) -> list[dict[str, Any]]:
         return rows
 
     return terminal.run_and_free(look())
-
-
-def _figure_text(figure: Figure) -> Text:
-    text = Text(number(figure.value), "" if figure.value is not None else "dim")
-    if figure.low is not None and figure.high is not None:
-        text.append(f"\n{figure.low:.2f}–{figure.high:.2f}", "dim")
-    return text
 
 
 def _print_calibration(made: Calibration) -> None:

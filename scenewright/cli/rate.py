@@ -11,7 +11,6 @@ Args:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,12 +20,8 @@ from scenewright.cli import console as terminal
 from scenewright.cli import options
 from scenewright.cli.app import App, resumable
 from scenewright.cli.progress import show_progress
-from scenewright.evals.reporting.words import score as number
 
 if TYPE_CHECKING:
-    from scenewright.evals.human_ratings.object_analysis import Group
-    from scenewright.evals.human_ratings.object_report import ObjectReport
-    from scenewright.evals.human_ratings.report import RatingReport
     from scenewright.evals.human_ratings.sources import ObjectSource
     from scenewright.evals.human_ratings.study import Kind, RatingStudy, Tick
 
@@ -334,8 +329,7 @@ def report(
         resamples: Bootstrap resamples.
     """
     from scenewright.evals.human_ratings.comparison import machine_of
-    from scenewright.evals.human_ratings.object_report import object_report, write_object_report
-    from scenewright.evals.human_ratings.report import rating_report, write_report
+    from scenewright.evals.human_ratings.report import rating_report, write_rating_report
     from scenewright.evals.human_ratings.study import StudyFolder
     from scenewright.evals.human_ratings.table import ratings_of, read_csv
     from scenewright.evals.store.results import Results
@@ -354,138 +348,21 @@ def report(
     where = terminal.console(stderr=True)
     show = (lambda text: terminal.note(f"{text} …")) if where.is_terminal and not quiet else None
     place = out or (source / "report" if source.is_dir() else source.with_suffix(".report"))
-    made: RatingReport | ObjectReport
-    if study is not None and study.kind == "objects":
-        if evaluation is not None or lower:
-            raise terminal.fail("ratings of objects have no evaluation: leave EVAL out")
-        made = object_report(
-            ratings, study, about=source.name, resamples=resamples, seed=seed, tick=show
-        )
-        page, tables, counts = write_object_report(made, place), object_tables(made), made.counts
-        size = (
-            f"{len(made.raters)} raters, {counts.objects} objects: {counts.finished} finished, "
-            f"{counts.once} begun, {counts.waiting} waiting for a re-evaluation, {counts.excluded} "
-            f"taken out, {counts.untouched} untouched; in brackets 95 % intervals over pictures"
-        )
-    else:
-        machine = None if evaluation is None else machine_of(Results(evaluation), lower or ())
-        made = rating_report(
-            ratings, study, machine, about=source.name, resamples=resamples, seed=seed, tick=show
-        )
-        page, tables = write_report(made, place), rating_tables(made)
-        size = (
-            f"{len(made.raters)} raters, {made.items} items, {made.ratings} ratings ({made.kind}); "
-            "in brackets 95 % intervals over items"
-        )
+    if study is not None and study.kind == "objects" and (evaluation is not None or lower):
+        raise terminal.fail("ratings of objects have no evaluation: leave EVAL out")
+    machine = None if evaluation is None else machine_of(Results(evaluation), lower or ())
+    made = rating_report(
+        ratings, study, machine, about=source.name, resamples=resamples, seed=seed, tick=show
+    )
+    page = write_rating_report(made, place)
     terminal.print_if_json(made)
     for answer in made.answers:
         terminal.say(answer.sentence, "bold")
-    terminal.say(size)
-    for heads, rows in tables:
-        if rows:
-            terminal.say("")
-            terminal.print_table(heads, rows)
+    over = "pictures" if made.kind == "objects" else "items"
+    counts = ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in made.counts.items())
+    terminal.say(f"{made.kind}: {counts}")
+    terminal.print_measured(made, over)
     terminal.say(f"\nreport   {page}")
-
-
-Table = tuple[Sequence[str], Sequence[Sequence[str]]]
-"""Heads and rows."""
-
-
-def rating_tables(report: RatingReport) -> Iterator[Table]:
-    """Yield the tables of ratings of pictures."""
-    from scenewright.evals.human_ratings.plots import figure_text as shown
-    from scenewright.evals.human_ratings.plots import number_text
-    from scenewright.evals.human_ratings.report import MEANS
-
-    agreement, scored = report.agreement, report.kind == "score"
-    yield (
-        ("agreement", f"{report.shared} of {report.units} rated twice or more"),
-        [
-            ("Krippendorff's α" + (" (interval)" if scored else ""), shown(agreement.alpha)),
-            ("Fleiss' κ", shown(agreement.fleiss)),
-            ("mean of the pairs' κ" + (" (quadratic)" if scored else ""),
-             number_text(agreement.mean_kappa)),
-            ("pairs with the same answer", shown(agreement.same)),
-        ],
-    )  # fmt: skip
-    yield ("arm", MEANS[report.kind]), [(arm.arm, shown(arm.value)) for arm in report.arms]
-    yield (
-        ("rater", "ratings", "median s", "κ with others", "rated twice", "same again"),
-        [
-            (c.rater, str(c.ratings), number(c.median_seconds, 1), shown(c.with_others, 2),
-             str(c.repeats), shown(c.same_again, 2))
-            for c in report.raters
-        ],
-    )  # fmt: skip
-    yield (
-        ("people and machine choose the same", "share", "by chance", "κ", "items"),
-        [
-            (c.metric, shown(c.same), number_text(c.chance), shown(c.kappa), str(c.items))
-            for c in report.confusions
-        ],
-    )
-    yield (
-        ("panel against people", "same", "κ", "sensitivity", "specificity", "facts"),
-        [
-            (p.panel, *map(shown, (p.same, p.kappa, p.sensitivity, p.specificity)), str(p.same.n))
-            for p in report.panels
-        ],
-    )
-    yield (
-        ("metric and people", "Spearman", "Kendall τ-b", "τ-b within items", "τ-b of arms", "n"),
-        [
-            (c.metric, *map(shown, (c.spearman, c.kendall, c.within)), shown(c.arms_kendall, 2),
-             str(c.spearman.n))
-            for c in report.correlations
-        ],
-    )  # fmt: skip
-
-
-def object_tables(report: ObjectReport) -> Iterator[Table]:
-    """Yield the tables of ratings of objects."""
-    from scenewright.evals.human_ratings.plots import figure_text as shown
-    from scenewright.evals.human_ratings.study import ASPECTS
-
-    paper = {name: f"{value:.2f}" for name, value in report.paper.items()}
-    yield (
-        ("agreement", "Cohen's κ", "paper", "quadratic κ", "same score", "pairs"),
-        [
-            (aspect, shown(a.kappa), paper[f"kappa_{aspect}"], shown(a.weighted), shown(a.same),
-             str(a.kappa.n))
-            for aspect, a in report.agreement.items()
-        ],
-    )  # fmt: skip
-    yield (
-        ("over objects", "here", "paper"),
-        [
-            ("rate of re-evaluation", shown(report.reevaluation), paper["reevaluation"]),
-            ("Spearman, shape and texture", shown(report.shape_and_texture),
-             paper["shape_and_texture"]),
-            ("two or more apart", shown(report.overall.high), paper["high_discrepancy"]),
-        ],
-    )  # fmt: skip
-    heads = (f"{what} {aspect}" for what in ("bias", "κ") for aspect in ASPECTS)
-    yield (
-        ("rater", "objects", "out", "median s", *heads),
-        [
-            (r.rater, str(r.objects), str(r.taken_out), number(r.median_seconds, 1),
-             *(shown(figures[a], 2) for figures in (r.bias, r.agreement) for a in ASPECTS))
-            for r in report.raters
-        ],
-    )  # fmt: skip
-    groups: tuple[tuple[str, Sequence[Group]], ...] = (
-        ("source", (*report.sources, report.overall)),
-        ("category", report.categories),
-    )
-    for head, found in groups:
-        yield (
-            (head, "shape", "texture", "OcR", "2 or more apart", "objects"),
-            [
-                (g.name, *(shown(f, 2) for f in (*g.mean.values(), g.ocr, g.high)), str(g.ocr.n))
-                for g in found
-            ],
-        )
 
 
 def kind_named(text: str) -> Kind:
@@ -531,7 +408,7 @@ def export(
     target = place or out or Path("ratings.csv")
     study = StudyFolder(folder)
     if study.study.kind == "objects" and target.suffix.lower() != ".csv":
-        from scenewright.evals.human_ratings.object_report import export_objects
+        from scenewright.evals.human_ratings.rated_units import export_objects
 
         made = export_objects(study, target, fewest)
         terminal.say(

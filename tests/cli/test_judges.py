@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from scenewright.agents.panel.rates import load_calibration
 from scenewright.cli.main import app
-from scenewright.evals.judge_reports.judge_card import JudgeReport
+from scenewright.evals.judge_reports.grading import JudgeReport
 from scenewright.runs.model_factory import profiles
 from tests.doubles import ScriptedJudge, painted
 
@@ -56,7 +56,7 @@ def test_report_shows_and_writes_the_cards() -> None:
     assert "scripted:two" in done.stderr
     assert " left" in done.stderr
     made = JudgeReport.model_validate_json(Path("card/report.json").read_text("utf-8"))
-    assert [card.judge_id for card in made.cards] == ["scripted:one", "scripted:two"]
+    assert made.judges == ("scripted:one", "scripted:two")
     assert "| scripted:one |" in Path("card/report.md").read_text("utf-8")
 
 
@@ -69,7 +69,7 @@ def test_the_same_command_asks_nobody_again(judges: dict[str, ScriptedJudge]) ->
     assert len(judges["local:x/one"].book.lines) == asked
     assert first.stdout == second.stdout
     assert first.stderr == ""
-    assert json.loads(first.stdout)["cards"][0]["costs"]["usd"] > 0
+    assert json.loads(first.stdout)["tables"]["dollars"]["rows"][0]["usd"] > 0
 
 
 @pytest.mark.usefixtures("judges")
@@ -77,9 +77,11 @@ def test_a_cascade_begins_with_some_of_the_judges() -> None:
     arguments = ("report", "-j", BOTH, "--scenes", "1", "--plain", "-q", "--cascade-first")
     done = call(*arguments, "local:x/two", "--json")
     assert done.exit_code == 0, done.output
-    cascade = json.loads(done.stdout)["cascade"]
-    assert (cascade["first"], cascade["rest"]) == (["scripted:two"], ["scripted:one"])
-    assert 0 <= cascade["agreement"] <= 1
+    cascade = json.loads(done.stdout)["tables"]["cascade"]
+    assert cascade["lead"].startswith("First scripted:two; where their probability lies from ")
+    assert cascade["lead"].endswith("also scripted:one.")
+    shares = {row["measure"]: row["share"] for row in cascade["rows"]}
+    assert 0 <= shares["same verdict as the full panel"] <= 1
     for wrong in (BOTH, "local:x/three"):
         done = call(*arguments, wrong)
         assert done.exit_code == 2

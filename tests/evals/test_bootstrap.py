@@ -15,6 +15,7 @@ from scenewright.agents.panel.aggregation import (
     cohen_kappa,
     expected_calibration_error,
 )
+from scenewright.evals.statistics.agreement import alpha, cohen
 from scenewright.evals.statistics.figures import Bootstrap, Figure
 from tests.evals.krippendorff import krippendorff_alpha
 
@@ -38,12 +39,11 @@ def test_values_are_those_of_the_published_formulas(seed: int, n: int, pictures:
     assert value(boot.share(at, (said - truth) ** 2)) == pytest.approx(brier_score(said, truth))
     found = boot.calibration_error(at, said, truth)
     assert value(found) == pytest.approx(expected_calibration_error(said, truth))
-    both = ~np.isnan(votes[:, :2]).any(1)
-    kappa = boot.kappa(at[both], votes[both, 0], votes[both, 1])
+    kappa = cohen(boot, at, votes[:, 0], votes[:, 1])
     assert value(kappa) == pytest.approx(cohen_kappa(votes[:, 0], votes[:, 1]), nan_ok=True)
-    alpha = boot.alpha(at, votes)
-    assert value(alpha) == pytest.approx(krippendorff_alpha(votes), nan_ok=True)
-    for figure in (found, kappa, alpha):
+    found_alpha = alpha(boot, at, votes, "nominal")
+    assert value(found_alpha) == pytest.approx(krippendorff_alpha(votes), nan_ok=True)
+    for figure in (found, kappa, found_alpha):
         if figure.low is not None and figure.high is not None:
             assert figure.low <= figure.high
 
@@ -66,7 +66,7 @@ def test_what_cannot_be_measured_has_no_value() -> None:
     boot = Bootstrap(3)
     assert boot.share([], []) == Figure(value=None, n=0)
     assert boot.balanced([0, 1], [1, 1], [1, 1]).value is None
-    assert boot.kappa([0, 1, 2], [1, 1, 1], [1, 1, 1]).value is None
+    assert cohen(boot, np.arange(3), [1, 1, 1], [1, 1, 1]).value is None
     alone = Bootstrap(1).share([0, 0], [1, 0])
     assert (alone.value, alone.low, alone.high) == (0.5, None, None)
     with pytest.raises(ValueError, match="no pictures"):

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from scenewright.core.validation import FrozenModel
-from scenewright.evals.human_ratings.agreement import chance_corrected, cohen
 from scenewright.evals.human_ratings.table import Unit, Units
-from scenewright.evals.statistics.figures import Array, Bootstrap, Figure, Pictured
+from scenewright.evals.reporting.measured import Cell
+from scenewright.evals.statistics.agreement import chance_corrected, cohen
+from scenewright.evals.statistics.figures import Array, Bootstrap, Pictured
 from scenewright.evals.store.results import Results
 
 
@@ -82,41 +81,20 @@ def _given(row: Mapping[str, str], kept: Mapping[Pictured, str]) -> bool:
 _TIE = 1e-9
 
 
-class Confusion(FrozenModel):
-    """A metric's choices against people's, by item."""
-
-    metric: str
-    arms: tuple[str, ...]
-    """Rows and columns."""
-    table: tuple[tuple[float, ...], ...]
-    """``table[human][machine]`` in items. An item whose side is tied is split evenly."""
-    items: int = Field(ge=0)
-    """Items in the table."""
-    left_out: int = Field(ge=0)
-    """Rated items for which the metric lacks a value of an arm."""
-    human_ties: int = Field(ge=0)
-    """Items of which as many raters chose one arm as another."""
-    machine_ties: int = Field(ge=0)
-    """Items of which two arms or more have the highest value."""
-    same: Figure
-    """Share of items on which both choose the same arm (the diagonal)."""
-    chance: float | None
-    """That share if both chose alike often, but without looking: κ's expected agreement."""
-    kappa: Figure
-    """Cohen's κ of the two."""
-
-
 def confusion(
     metric: str,
     values: Mapping[Pictured, float],
     people: Mapping[Pictured, float],
     units: Units,
     boot: Bootstrap,
-) -> Confusion:
-    """Return the table of a ``metric``'s values against ``people``'s shares of choices.
+) -> tuple[dict[str, Cell], Array]:
+    """Compare the choices by a ``metric``'s values with ``people``'s shares of choices.
 
     People's choice is the arm that most raters chose; the machine's is the arm with the highest
-    value.
+    value. The row has the share of items on which both choose the same arm, that share ``by
+    chance`` if both chose alike often but without looking (κ's expected agreement), Cohen's κ, and
+    counts of items: compared, tied on either side, and left out for want of a value. The table
+    (people's arm, the machine's arm) counts items; one whose side is tied is split evenly.
     """
     arms = units.arms
     rows: list[int] = []
@@ -140,18 +118,16 @@ def confusion(
         n, expected = sums[:, 0], (sums[:, 2 : 2 + k] * sums[:, 2 + k :]).sum(1)
         return chance_corrected(n, sums[:, 1], expected / n)
 
-    return Confusion(
-        metric=metric,
-        arms=arms,
-        table=tuple(tuple(float(v) for v in row) for row in first.T @ second),
-        items=len(rows),
-        left_out=left_out,
-        human_ties=_ties(first),
-        machine_ties=_ties(second),
-        same=boot.share(at, alike),
-        chance=float((first.mean(0) * second.mean(0)).sum()) if rows else None,
-        kappa=boot.figure(at, [np.ones(len(at)), alike, *first.T, *second.T], statistic),
-    )
+    return {
+        "metric": metric,
+        "same": boot.share(at, alike),
+        "chance": float((first.mean(0) * second.mean(0)).sum()) if rows else None,
+        "kappa": boot.figure(at, [np.ones(len(at)), alike, *first.T, *second.T], statistic),
+        "items": len(rows),
+        "human_ties": _ties(first),
+        "machine_ties": _ties(second),
+        "left_out": left_out,
+    }, first.T @ second
 
 
 def _highest(values: Sequence[float | None]) -> Array:
@@ -166,28 +142,14 @@ def _ties(choices: Array) -> int:
     return int((choices.max(1) < 1.0).sum()) if len(choices) else 0
 
 
-class PanelAgreement(FrozenModel):
-    """One panel's verdicts against the majority of the raters."""
-
-    panel: str
-    same: Figure
-    """Share of facts on which both say the same; ``n`` counts facts."""
-    kappa: Figure
-    """Cohen's κ of the two."""
-    sensitivity: Figure
-    """Of the facts that hold by people's majority, the share that the panel finds."""
-    specificity: Figure
-    """Of those that do not hold, the share that the panel denies."""
-    ties: int = Field(ge=0)
-    """Facts of which as many raters said yes as no: left out."""
-    unscored: int = Field(ge=0)
-    """Rated facts without a verdict: left out."""
-
-
 def panel_agreement(
     panel: str, verdicts: Mapping[Unit, float], units: Units, boot: Bootstrap
-) -> PanelAgreement:
-    """Compare the ``verdicts`` (1 or 0 a fact) of a ``panel`` with the ratings in ``units``."""
+) -> dict[str, Cell]:
+    """Compare the ``verdicts`` (1 or 0 a fact) of a ``panel`` with the majority of the raters.
+
+    The row has the share of facts with the same answer, Cohen's κ, and the panel's sensitivity and
+    specificity; tied facts and those without a verdict are left out and counted.
+    """
     there = ~np.isnan(units.values)
     votes = there.sum(1)
     yes = np.nansum(units.values, axis=1)
@@ -197,11 +159,14 @@ def panel_agreement(
     usable = (votes > 0) & ~tied & ~silent
     at, machine = units.items[usable], said[usable]
     human = (2 * yes[usable] > votes[usable]).astype(np.float64)
-    found = {
-        "same": boot.share(at, machine == human),
+    same = boot.share(at, machine == human)
+    found: dict[str, Cell] = {
+        "panel": panel,
+        "facts": same.n,
+        "same": same,
         "kappa": cohen(boot, at, human, machine),
     }
     for name, side in (("sensitivity", 1.0), ("specificity", 0.0)):
         these = human == side
         found[name] = boot.share(at[these], machine[these] == side)
-    return PanelAgreement(panel=panel, ties=int(tied.sum()), unscored=int(silent.sum()), **found)
+    return found | {"ties": int(tied.sum()), "unscored": int(silent.sum())}

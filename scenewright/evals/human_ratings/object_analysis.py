@@ -7,11 +7,7 @@ bootstraps over pictures, because objects of one picture depend on each other
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Literal, get_args
 
@@ -21,21 +17,12 @@ from pydantic import Field
 
 from scenewright.core.ports.vision import RealismError
 from scenewright.core.validation import FrozenModel
-from scenewright.evals.human_ratings.agreement import Places, cohen, sameness
 from scenewright.evals.human_ratings.rated_objects import GivenRating, RatedObject
 from scenewright.evals.human_ratings.study import (
     ASPECTS,
-    POINTS,
     Aspect,
-    RatingStudy,
-    Rule,
-    Scores,
-    Task,
-    far_apart,
-    scores_of,
-    still_needed,
 )
-from scenewright.evals.human_ratings.table import Rating
+from scenewright.evals.statistics.agreement import Places, cohen, sameness
 from scenewright.evals.statistics.figures import RESAMPLES, Array, Bootstrap, Figure
 from scenewright.tools.vision.realism.pictures import box_area
 
@@ -322,213 +309,3 @@ def _apart(item: RatedObject, first: int) -> int:
     given = in_order(item)[:first]
     said: list[list[int]] = [[r.shape for r in given], [r.texture for r in given]]
     return max(max(scores) - min(scores) for scores in said)
-
-
-@dataclass(frozen=True, slots=True)
-class RaterAnswer:
-    """One rater's answer for one object, or for a picture as a whole."""
-
-    rater: str
-    scores: Scores | None
-    """Shape and texture, or the one score; none: it is to be left out."""
-    when: str
-    """When it was shown, else when it was rated, ISO 8601 in UTC."""
-    seconds: float | None
-    """Time that all its answers took; none if it is not known of each."""
-    changes: int
-    """How often an answer was changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class RatedUnit:
-    """An object, or a picture as a whole, with all answers."""
-
-    task: Task
-    said: tuple[RaterAnswer, ...]
-    """By finished raters, in the order in which they came."""
-    rule: Rule
-    """How many raters it gets."""
-
-    @property
-    def known(self) -> tuple[RaterAnswer, ...]:
-        """Return the answers with scores."""
-        return tuple(one for one in self.said if one.scores is not None)
-
-    @property
-    def excluded(self) -> bool:
-        """Return whether a rater took it out."""
-        return len(self.known) < len(self.said)
-
-    @property
-    def first(self) -> tuple[Scores, ...]:
-        """Return the scores of the first raters, without those of a re-evaluation."""
-        return tuple(one.scores for one in self.known[: self.rule.raters] if one.scores is not None)
-
-    @property
-    def apart(self) -> bool:
-        """Return whether the first raters differ so much that it is evaluated again."""
-        return len(self.first) == self.rule.raters and far_apart(self.first, self.rule)
-
-    @property
-    def needed(self) -> int:
-        """Return the number of raters that it still needs."""
-        return still_needed([one.scores for one in self.said], self.rule)
-
-    @property
-    def means(self) -> tuple[float, ...]:
-        """Return the mean of all raters for each question; empty without ratings."""
-        scores = [one.scores for one in self.known if one.scores is not None]
-        return tuple(statistics.fmean(column) for column in zip(*scores, strict=True))
-
-
-def judged_of(study: RatingStudy, ratings: Iterable[Rating]) -> tuple[RatedUnit, ...]:
-    """Return the tasks of ``study`` with their ``ratings``, in the study's order.
-
-    Unfinished answers of a rater are ignored.
-    """
-    tasks = {task.id: task for task in study.tasks}
-    together: dict[tuple[str, str], list[Rating]] = {}
-    for rating in ratings:
-        if rating.task in tasks:
-            together.setdefault((rating.task, rating.rater), []).append(rating)
-    said: dict[str, list[RaterAnswer]] = {}
-    for (task, rater), rows in together.items():
-        values = {row.fact: row.value for row in rows}
-        kind = study.kind_of(tasks[task])
-        try:
-            scores = scores_of(kind, tasks[task], values)
-        except ValueError:
-            continue
-        times = [row.seconds for row in rows if row.seconds is not None]
-        said.setdefault(task, []).append(
-            RaterAnswer(
-                rater=rater,
-                scores=scores,
-                when=min(row.shown_at or row.rated_at for row in rows),
-                seconds=sum(times) if len(times) == len(rows) else None,
-                changes=sum(row.changes for row in rows),
-            )
-        )
-    return tuple(
-        RatedUnit(
-            task,
-            tuple(sorted(said.get(task.id, ()), key=lambda one: (one.when, one.rater))),
-            study.rule,
-        )
-        for task in study.tasks
-    )
-
-
-Both = dict[Aspect, Figure]
-"""A figure for shape and one for texture."""
-
-
-class RaterPair(FrozenModel):
-    """Two raters who share objects."""
-
-    first: str
-    second: str
-    kappa: Both
-    """Cohen's κ of each aspect; ``n`` counts objects that both rated."""
-
-
-class ObjectRater(FrozenModel):
-    """One rater's part in a study of objects."""
-
-    rater: str
-    objects: int = Field(ge=0)
-    """Objects rated, or taken out."""
-    taken_out: int = Field(ge=0)
-    """Objects that the rater took out."""
-    changed: int = Field(ge=0)
-    """Objects of which an answer was changed."""
-    median_seconds: float | None
-    """Median of the seconds that an object took."""
-    mean: Both
-    """Mean score that the rater gives."""
-    bias: Both
-    """Mean of the rater's score minus the mean of the others' on the same object."""
-    agreement: Both
-    """Quadratically weighted κ with the mean of the others."""
-
-
-def rater_pairs(
-    boot: Bootstrap, items: Places, objects: Sequence[RatedObject], first: int = FIRST
-) -> tuple[RaterPair, ...]:
-    """Return κ of each pair of raters on the objects that both rated first."""
-    together: dict[tuple[str, str], list[tuple[int, GivenRating, GivenRating]]] = {}
-    for number, a, b in pairs_of(objects, first):
-        together.setdefault((a.rater, b.rater), []).append((number, a, b))
-    found = []
-    for (one, other), rows in sorted(together.items()):
-        where = items[[number for number, _, _ in rows]]
-        kappa: Both = {
-            aspect: cohen(
-                boot,
-                where,
-                [getattr(a, aspect) for _, a, _ in rows],
-                [getattr(b, aspect) for _, _, b in rows],
-            )
-            for aspect in ASPECTS
-        }
-        found.append(RaterPair(first=one, second=other, kappa=kappa))
-    return tuple(found)
-
-
-def object_raters(
-    boot: Bootstrap, items: Places, judged: Sequence[RatedUnit]
-) -> tuple[ObjectRater, ...]:
-    """Return the figures of each rater, sorted by name."""
-    names = sorted({said.rater for one in judged for said in one.said})
-    found = []
-    for name in names:
-        own = [
-            (number, said)
-            for number, one in enumerate(judged)
-            for said in one.said
-            if said.rater == name
-        ]
-        seconds = [said.seconds for _, said in own if said.seconds is not None]
-        scored = [(number, said) for number, said in own if said.scores is not None]
-        mean, bias, agreement = {}, {}, {}
-        for at, aspect in enumerate(ASPECTS):
-            given = np.array([_score(said, at) for _, said in scored])
-            others = np.array([_others(judged[number], name, at) for number, _ in scored])
-            where = items[[number for number, _ in scored]] if scored else items[:0]
-            both = ~np.isnan(others)
-            mean[aspect] = boot.share(where, given)
-            bias[aspect] = boot.share(where[both], given[both] - others[both])
-            agreement[aspect] = cohen(boot, where, given, others, "quadratic")
-        found.append(
-            ObjectRater(
-                rater=name,
-                objects=len(own),
-                taken_out=len(own) - len(scored),
-                changed=sum(said.changes > 0 for _, said in own),
-                median_seconds=statistics.median(seconds) if seconds else None,
-                mean=mean,
-                bias=bias,
-                agreement=agreement,
-            )
-        )
-    return tuple(found)
-
-
-def histogram(judged: Sequence[RatedUnit], at: int) -> tuple[int, ...]:
-    """Return the numbers of objects with a mean score of 1, 2, … 5 in question ``at`` (Fig. 3).
-
-    Halves are rounded up.
-    """
-    counts = Counter(math.floor(one.means[at] + 0.5) for one in judged if one.means)
-    return tuple(counts[score] for score in range(1, POINTS + 1))
-
-
-def _score(said: RaterAnswer, at: int) -> float:
-    assert said.scores is not None
-    return float(said.scores[at])
-
-
-def _others(one: RatedUnit, rater: str, at: int) -> float:
-    """Return the mean of the others' scores; NaN without any."""
-    given = [_score(said, at) for said in one.known if said.rater != rater]
-    return statistics.fmean(given) if given else float("nan")

@@ -1,4 +1,4 @@
-"""Report on ratings of pictures: agreement, arms, consistency, and people against machines."""
+"""Report on ratings: agreement, arms or sources, raters, and people against machines."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import Field
 
-from scenewright.core.validation import FrozenModel
-from scenewright.evals.human_ratings.agreement import Weights, alpha, cohen, fleiss, sameness
-from scenewright.evals.human_ratings.comparison import (
-    Confusion,
-    Machine,
-    PanelAgreement,
-    confusion,
-    panel_agreement,
+from scenewright.evals.human_ratings.comparison import Machine, confusion, panel_agreement
+from scenewright.evals.human_ratings.object_tables import (
+    object_findings,
+    object_plots,
+    object_tiles,
 )
-from scenewright.evals.human_ratings.plots import Plot, bars, heat, short_names, write_files
-from scenewright.evals.human_ratings.study import POINTS, Kind, RatingError, RatingStudy
+from scenewright.evals.human_ratings.study import POINTS, Kind, RatingError, RatingStudy, put_file
 from scenewright.evals.human_ratings.table import (
     Rating,
     Units,
@@ -28,8 +24,17 @@ from scenewright.evals.human_ratings.table import (
     code_of,
     first_of,
     human_values,
+    kind_of,
+    others_of,
     units_of,
 )
+from scenewright.evals.reporting.measured import (
+    Cell,
+    MeasuredReport,
+    MeasuredTable,
+    write_report,
+)
+from scenewright.evals.statistics.agreement import Weights, alpha, cohen, fleiss, sameness
 from scenewright.evals.statistics.answers import (
     MARGIN,
     Contrast,
@@ -42,114 +47,41 @@ from scenewright.evals.statistics.figures import (
     RESAMPLES,
     Array,
     Bootstrap,
-    Correlation,
     Figure,
     Pictured,
     correlate,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
 SIGNIFICANT = 0.05
 """Level of p-values after Holm's correction."""
-
 Tick = Callable[[str], None]
 """Told what is worked out next."""
+UNITS: dict[Kind, str] = {"choice": "item", "facts": "fact", "score": "picture"}
+"""What raters are compared on."""
+MEASURED = {
+    "choice": "people's choices",
+    "facts": "the share of facts that hold for people",
+    "score": "people's mean score",
+}
+"""How sentences call people's value of an arm."""
+MEANS = {
+    "choice": "share of raters who chose it (a tie is half a choice)",
+    "facts": "share of facts that hold, by people",
+    "score": "mean score",
+}
 
 
-class Pair(FrozenModel):
-    """Agreement of two raters."""
+class RatingReport(MeasuredReport):
+    """All figures on ratings."""
 
-    first: str
-    second: str
-    kappa: Figure
-    """Cohen's κ; of scores with quadratic weights. ``n`` counts units that both rated."""
-
-
-class Agreement(FrozenModel):
-    """Agreement of all raters."""
-
-    alpha: Figure
-    """Krippendorff's α: nominal, of scores by the square of their distance (interval)."""
-    alpha_nominal: Figure
-    """Krippendorff's α by whether values are the same."""
-    fleiss: Figure
-    """Fleiss' κ."""
-    same: Figure
-    """Share of pairs of raters who said the same."""
-    mean_kappa: float | None
-    """Mean of the pairs' κ."""
-    pairs: tuple[Pair, ...]
-    """All pairs of raters who share units."""
-
-
-class RaterCard(FrozenModel):
-    """Figures of one rater."""
-
-    rater: str
-    ratings: int = Field(ge=0)
-    """All ratings, repeats included."""
-    median_seconds: float | None
-    """Median of the seconds to the first answer."""
-    changed: int = Field(ge=0)
-    """Ratings that were changed."""
-    cannot_tell: int = Field(ge=0)
-    """Facts that the rater could not tell."""
-    with_others: Figure
-    """κ of the rater and the most frequent value (of scores: the mean) of the others."""
-    repeats: int = Field(ge=0)
-    """Units rated twice."""
-    same_again: Figure
-    """Share of them that got the same value again."""
-    steadiness: Figure
-    """κ of the first and the second rating."""
-
-
-class ArmFigure(FrozenModel):
-    """People's result for an arm."""
-
-    arm: str
-    value: Figure
-    """Mean over items of the share of raters who chose it, of the share of facts that hold, or of
-    the score."""
-
-
-class RatingReport(FrozenModel):
-    """All figures on a study's ratings."""
-
-    about: str
-    """Where the ratings come from."""
     kind: Kind
-    raters: tuple[RaterCard, ...]
-    """In the order of their first rating."""
-    items: int
-    """Items rated."""
-    units: int
-    """Items, facts of pictures, or pictures that were rated."""
-    shared: int
-    """Units with two raters or more."""
-    ratings: int
-    """Ratings, repeats included."""
-    agreement: Agreement
-    """Between raters."""
-    arms: tuple[ArmFigure, ...]
-    """The arms, as people see them."""
-    positions: tuple[Figure, ...]
-    """For choices: how often each position was chosen, ties left out; far from even means a
-    preference. Empty for others, and where arms differ in number."""
-    ties: Figure
-    """For choices: share of the ratings that say "no difference"; none for others."""
-    confusions: tuple[Confusion, ...]
-    """For choices: people compared with each metric."""
-    panels: tuple[PanelAgreement, ...]
-    """For facts: people compared with each panel."""
-    correlations: tuple[Correlation, ...]
-    """People beside each metric."""
-    answers: tuple[PlainAnswer, ...]
-    """What the ratings say in sentences, the most important first."""
-    negated: tuple[str, ...]
-    """Metrics of which less is better: their values were turned round."""
+    counts: dict[str, int]
+    """Raters, ratings, items and more."""
     resamples: int
     """Bootstrap resamples behind each interval."""
-    seed: int
 
 
 def rating_report(
@@ -164,88 +96,217 @@ def rating_report(
 ) -> RatingReport:
     """Return the report on ``ratings``, compared with the ``machine`` if there is one.
 
-    Intervals are 95 % percentile bootstraps over items. Raises ``RatingError`` for no ratings or
-    ratings of several kinds.
+    Intervals are 95 % percentile bootstraps over items, of objects over pictures. Raises
+    ``RatingError`` for no ratings, ratings of several kinds, and objects without their study.
     """
     tell = tick or (lambda _: None)
-    if any(rating.kind == "objects" for rating in ratings):
+    kind = kind_of(ratings)
+    if kind != "objects":
+        found = _findings(ratings, study, machine, resamples, seed, tell)
+    elif study is None or study.kind != kind:
         raise RatingError(
             "ratings of objects are reported from their study, which knows boxes and categories: "
             "name its folder"
         )
+    else:
+        found = object_findings(ratings, study, resamples, seed, tell)
+    return RatingReport(about=about, kind=kind, resamples=resamples, seed=seed, **found)
+
+
+def write_rating_report(report: RatingReport, folder: Path) -> Path:
+    """Write the page, ``report.json`` and the plots into ``folder``, and return the page's path.
+
+    Raises ``RatingError`` if they cannot be written.
+    """
+    objects = report.kind == "objects"
+    title, over = ("Realism of objects", "pictures") if objects else ("Human rating", "items")
+    try:
+        return write_report(
+            report,
+            folder,
+            (object_plots if objects else _plots)(report),
+            put_file,
+            title=f"{title}: {report.about}",
+            tiles=(object_tiles if objects else _tiles)(report),
+            notice=f"In brackets: 95 % intervals, a bootstrap of {report.resamples} resamples over "
+            f"{over}.",
+        )
+    except OSError as error:
+        raise RatingError(f"{folder} cannot be written: {error.strerror or error}") from error
+
+
+def _findings(
+    ratings: Sequence[Rating],
+    study: RatingStudy | None,
+    machine: Machine | None,
+    resamples: int,
+    seed: int,
+    tell: Tick,
+) -> dict[str, Any]:
+    """Return tables, answers and counts of ratings of pictures."""
     units = units_of(ratings, study)
     boot = Bootstrap(len(units.names), seed, resamples)
     people = human_values(ratings, study)
+    names = short_names(units.arms)
     metrics = {} if machine is None else machine.metrics
     tell("agreement of raters")
-    agreement = _agreement(units, boot)
-    raters = _cards(ratings, units, boot)
-    confusions = []
-    if units.kind == "choice":
-        for name, values in metrics.items():
-            confusions.append(confusion(name, values, people, units, boot))
+    shared = int(((~np.isnan(units.values)).sum(1) >= 2).sum())
+    pairs = MeasuredTable(title="Each pair of raters", rows=tuple(_pairs(units, boot)), folded=True)
+    choices: list[dict[str, Cell]] = []
+    tables: dict[str, MeasuredTable] = {}
+    for name, values in metrics.items() if units.kind == "choice" else ():
+        row, counts = confusion(name, values, people, units, boot)
+        if row["items"]:
+            choices.append(row)
+            key = f"choices{f'-{len(choices)}' if len(choices) > 1 else ''}"
+            tables[key] = MeasuredTable(
+                title=f"Choices by {name}",
+                lead="Items by the choice of people (rows) and of the metric (columns); a tie is "
+                "split evenly.",
+                rows=tuple(
+                    {"people": arm, **dict(zip(names, map(float, each), strict=True))}
+                    for arm, each in zip(names, counts, strict=True)
+                ),
+                digits=2,
+            )
     correlations = []
     for name, values in metrics.items():
         tell(f"people and {name}")
         found = correlate(name, values, people, resamples=resamples, seed=seed)
         if found.spearman.n:
-            correlations.append(found)
+            measures = {m: getattr(found, m) for m in type(found).model_fields}
+            correlations.append(measures | {"pictures": found.spearman.n})
     panels = []
     if units.kind == "facts" and machine is not None:
         for name, verdicts in machine.panels.items():
             panels.append(panel_agreement(name, verdicts, units, boot))
-    return RatingReport(
-        about=about,
-        kind=units.kind,
-        raters=raters,
-        items=len(units.names),
-        units=len(units.keys),
-        shared=int(((~np.isnan(units.values)).sum(1) >= 2).sum()),
-        ratings=len(ratings),
-        agreement=agreement,
-        arms=_arms(units, people, boot),
-        positions=_positions(ratings, units, boot),
-        ties=_ties(ratings, units, boot),
-        confusions=tuple(c for c in confusions if c.items),
-        panels=tuple(p for p in panels if p.same.n),
-        correlations=tuple(correlations),
-        answers=_answers(units, people, agreement, panels, correlations),
-        negated=() if machine is None else tuple(sorted(machine.lower)),
-        resamples=resamples,
-        seed=seed,
+    negated = "" if machine is None else ", ".join(sorted(machine.lower))
+    value = {
+        "choice": "the share of raters who chose a picture",
+        "facts": "the share of a picture's facts that hold by people",
+        "score": "a picture's mean score",
+    }[units.kind]
+    tables = {
+        "arms": MeasuredTable(
+            title="The arms",
+            lead=f"Mean over items: {MEANS[units.kind]}.",
+            rows=tuple(_arms(units, people, boot)),
+        ),
+        "positions": MeasuredTable(
+            title="Positions and ties",
+            lead="How often each position on the page was chosen, from the first, ties left out; "
+            "and how often raters saw no difference, which counts as half a choice of both.",
+            rows=tuple(_positions(ratings, units, boot)),
+            digits=2,
+        ),
+        "agreement": _agreement(units, boot, pairs, shared),
+        "raters": MeasuredTable(
+            title="Each rater",
+            rows=tuple(_raters(ratings, units, boot)),
+            heads={"with_others": "κ with the others", "repeats": "rated twice",
+                   "steadiness": "κ with oneself"},
+            digits=2,
+        ),
+        "pairs": pairs,
+        "choices": MeasuredTable(
+            title="People's choice and the machine's",
+            lead="The arm that most raters chose, and the one with the highest value of the "
+            "metric. Items without a value of the metric are left out.",
+            rows=tuple(choices),
+            heads={"same": "the same arm", "chance": "by chance", "human_ties": "ties of people",
+                   "machine_ties": "of the metric"},
+        ),
+        **{f"table of {name}": one for name, one in tables.items()},
+        "panels": MeasuredTable(
+            title="People and panels, fact by fact",
+            lead="Against the majority of the raters.",
+            rows=tuple(row for row in panels if row["facts"]),
+        ),
+        "metrics": MeasuredTable(
+            title="People and metrics",
+            lead=f"Rank correlation of {value} with each metric: over all pictures, among the "
+            "pictures of one item, and over the means of the arms."
+            + (f" Turned round, since less is better: {negated}." if negated else ""),
+            rows=tuple(correlations),
+            heads={"within": "τ-b within items", "arms_spearman": "Spearman of arms",
+                   "arms_kendall": "τ-b of arms"},
+        ),
+    }  # fmt: skip
+    return {
+        "tables": tables,
+        "answers": _answers(units, people, tables),
+        "counts": {
+            "raters": len(units.raters),
+            "items": len(units.names),
+            "units": len(units.keys),
+            "shared": shared,
+            "ratings": len(ratings),
+        },
+    }
+
+
+def _tiles(report: RatingReport) -> list[tuple[str, str, str]]:
+    """Return label, value and note of the page's first figures."""
+    found = report.tables["agreement"].figures("value")[0]
+    note = (
+        "needs two raters of the same"
+        if found.low is None or found.high is None
+        else f"95 %: {found.low:.3f} to {found.high:.3f}"
     )
+    counts = [(name.capitalize(), str(report.counts[name]), "")
+              for name in ("raters", "items", "ratings")]  # fmt: skip
+    return [*counts, ("Krippendorff's α", Figure(value=found.value).text(), note)]
+
+
+def short_names(arms: Sequence[str]) -> list[str]:
+    """Return the parts of the arms' names that differ."""
+    parts = [arm.split("/") for arm in arms]
+    if len({len(part) for part in parts}) != 1:
+        return list(arms)
+    differ = [at for at in range(len(parts[0])) if len({part[at] for part in parts}) > 1]
+    return ["/".join(part[at] for at in differ) or "/".join(part) for part in parts]
 
 
 def _weights(kind: Kind) -> Weights:
     return "quadratic" if kind == "score" else "same"
 
 
-def _agreement(units: Units, boot: Bootstrap) -> Agreement:
-    values, items = units.values, units.items
-    pairs = []
+def _pairs(units: Units, boot: Bootstrap) -> Iterator[dict[str, Cell]]:
+    """Yield κ of each pair of raters who share units."""
     for a, b in combinations(range(len(units.raters)), 2):
-        kappa = cohen(boot, items, values[:, a], values[:, b], _weights(units.kind))
-        if kappa.n or (~np.isnan(values[:, [a, b]])).all(1).any():
-            pairs.append(Pair(first=units.raters[a], second=units.raters[b], kappa=kappa))
-    known = [pair.kappa.value for pair in pairs if pair.kappa.value is not None]
-    return Agreement(
-        alpha=alpha(boot, items, values, "interval" if units.kind == "score" else "nominal"),
-        alpha_nominal=alpha(boot, items, values, "nominal"),
-        fleiss=fleiss(boot, items, values),
-        same=sameness(boot, items, values),
-        mean_kappa=statistics.fmean(known) if known else None,
-        pairs=tuple(pairs),
+        first, second = units.values[:, a], units.values[:, b]
+        if not np.isnan(first + second).all():
+            kappa = cohen(boot, units.items, first, second, _weights(units.kind))
+            names = {"first": units.raters[a], "second": units.raters[b]}
+            yield {**names, "kappa": kappa, "both rated": kappa.n}
+
+
+def _agreement(units: Units, boot: Bootstrap, pairs: MeasuredTable, shared: int) -> MeasuredTable:
+    scored = units.kind == "score"
+    known = [kappa.value for kappa in pairs.figures("kappa") if kappa.value is not None]
+    found: dict[str, Cell] = {}
+    for level in ("interval", "nominal") if scored else ("nominal",):
+        figure = alpha(boot, units.items, units.values, level)
+        found[f"Krippendorff's α ({level})"] = figure
+    found["Fleiss' κ"] = fleiss(boot, units.items, units.values)
+    weights = " (quadratic weights)" if scored else ""
+    found[f"Mean of the pairs' Cohen's κ{weights}"] = statistics.fmean(known) if known else None
+    found["Pairs of raters who said the same"] = sameness(boot, units.items, units.values)
+    return MeasuredTable(
+        title="Agreement of raters",
+        lead=f"Of {len(units.keys)} {UNITS[units.kind]}s, {shared} were rated by two people or "
+        "more. 1 is full agreement, 0 is chance.",
+        rows=tuple({"measure": name, "value": value} for name, value in found.items()),
     )
 
 
-def _cards(ratings: Sequence[Rating], units: Units, boot: Bootstrap) -> tuple[RaterCard, ...]:
+def _raters(ratings: Sequence[Rating], units: Units, boot: Bootstrap) -> Iterator[dict[str, Cell]]:
     twice = again_of(ratings)
     number = {name: at for at, name in enumerate(units.names)}
-    cards = []
+    weights = _weights(units.kind)
     for at, rater in enumerate(units.raters):
         own = [rating for rating in ratings if rating.rater == rater]
         seconds = [rating.seconds for rating in own if rating.seconds is not None]
-        others = _others(units, at)
         pairs = twice.get(rater, [])
         first = np.array([code_of(a, units.arms) for a, _ in pairs])
         second = np.array([code_of(b, units.arms) for _, b in pairs])
@@ -253,107 +314,82 @@ def _cards(ratings: Sequence[Rating], units: Units, boot: Bootstrap) -> tuple[Ra
         alike = [
             float(a.arm == b.arm and (a.kind == "choice" or a.value == b.value)) for a, b in pairs
         ]
-        cards.append(
-            RaterCard(
-                rater=rater,
-                ratings=len(own),
-                median_seconds=statistics.median(seconds) if seconds else None,
-                changed=sum(rating.changes > 0 for rating in own),
-                cannot_tell=sum(rating.value == "cannot tell" for rating in own),
-                with_others=cohen(
-                    boot, units.items, units.values[:, at], others, _weights(units.kind)
-                ),
-                repeats=len(pairs),
-                same_again=boot.share(places, alike),
-                steadiness=cohen(boot, places, first, second, _weights(units.kind)),
-            )
-        )
-    return tuple(cards)
-
-
-def _others(units: Units, rater: int) -> Array:
-    """Return (units,) the mean of the other raters' scores, or their most frequent value.
-
-    NaN without others and for ties.
-    """
-    rest = np.delete(units.values, rater, axis=1)
-    there = ~np.isnan(rest)
-    found = np.full(len(rest), np.nan)
-    for row in np.flatnonzero(there.any(1)):
-        said = rest[row, there[row]]
-        if units.kind == "score":
-            found[row] = said.mean()
-        else:
-            codes, counts = np.unique(said, return_counts=True)
-            best = codes[counts == counts.max()]
-            found[row] = best[0] if len(best) == 1 else np.nan
-    return found
+        values = units.values[:, at]
+        others = others_of(units.values, at, mean=units.kind == "score")
+        tells = {"cannot_tell": sum(rating.value == "cannot tell" for rating in own)}
+        yield {
+            "rater": rater,
+            "ratings": len(own),
+            "median_seconds": statistics.median(seconds) if seconds else None,
+            "changed": sum(rating.changes > 0 for rating in own),
+            **(tells if units.kind == "facts" else {}),
+            "with_others": cohen(boot, units.items, values, others, weights),
+            "repeats": len(pairs),
+            "same_again": boot.share(places, alike),
+            "steadiness": cohen(boot, places, first, second, weights),
+        }
 
 
 def _arms(
-    units: Units, people: dict[tuple[str, str], float], boot: Bootstrap
-) -> tuple[ArmFigure, ...]:
+    units: Units, people: Mapping[Pictured, float], boot: Bootstrap
+) -> Iterator[dict[str, Cell]]:
     number = {name: at for at, name in enumerate(units.names)}
-    found = []
     for arm in units.arms:
         rows = [(number[item], value) for (item, by), value in people.items() if by == arm]
         figure = boot.share([at for at, _ in rows], [value for _, value in rows])
-        found.append(ArmFigure(arm=arm, value=figure))
-    return tuple(found)
+        yield {"arm": arm, "value": figure, "items": figure.n}
 
 
-def _positions(ratings: Sequence[Rating], units: Units, boot: Bootstrap) -> tuple[Figure, ...]:
+def _positions(
+    ratings: Sequence[Rating], units: Units, boot: Bootstrap
+) -> Iterator[dict[str, Cell]]:
+    """Yield how often each position was chosen, and how often neither of two."""
+    if units.kind != "choice":
+        return
+    number = {name: at for at, name in enumerate(units.names)}
     sizes = {len(rating.shown) for rating in ratings}
     decided = [rating for rating in ratings if not rating.tie]
-    if units.kind != "choice" or len(sizes) != 1 or 0 in sizes or not decided:
-        return ()
-    number = {name: at for at, name in enumerate(units.names)}
-    at = [number[rating.item] for rating in decided]
-    chosen = [rating.shown.index(rating.arm) for rating in decided]
-    return tuple(
-        boot.share(at, [float(place == n) for place in chosen]) for n in range(sizes.pop())
-    )
-
-
-def _ties(ratings: Sequence[Rating], units: Units, boot: Bootstrap) -> Figure:
-    """Return the share of "no difference" among first ratings of a choice between two."""
-    first = [r for r in first_of(ratings) if r.kind == "choice" and len(r.shown) == 2]
-    number = {name: at for at, name in enumerate(units.names)}
-    return boot.share([number[r.item] for r in first], [float(r.tie) for r in first])
+    if len(sizes) == 1 and 0 not in sizes and decided:
+        items = [number[rating.item] for rating in decided]
+        chosen = [rating.shown.index(rating.arm) for rating in decided]
+        for n in range(size := sizes.pop()):
+            share = boot.share(items, [float(place == n) for place in chosen])
+            yield {"position": str(n + 1), "share": share, "even": 1 / size}
+    first = [r for r in first_of(ratings) if len(r.shown) == 2]
+    ties = boot.share([number[r.item] for r in first], [float(r.tie) for r in first])
+    if ties.value is not None:
+        yield {"position": "no difference", "share": ties, "even": None}
 
 
 def _answers(
-    units: Units,
-    people: Mapping[Pictured, float],
-    agreement: Agreement,
-    panels: Sequence[PanelAgreement],
-    correlations: Sequence[Correlation],
+    units: Units, people: Mapping[Pictured, float], tables: Mapping[str, MeasuredTable]
 ) -> tuple[PlainAnswer, ...]:
     """Return how far machines agree with people, which arm people prefer, and if they agree."""
+    panels, metrics = tables["panels"], tables["metrics"]
     found = [
         agreement_answer(
-            f"the panel {one.panel}", "agrees with people", one.kappa, "κ", n=one.kappa.n,
-            unit="fact",
+            f"the panel {name}", "agrees with people", kappa, "κ", n=kappa.n, unit="fact"
         )
-        for one in panels
-    ]  # fmt: skip
-    if not found and correlations:
-        best = max(correlations, key=lambda one: one.spearman.value or -1.0)
+        for name, kappa in zip(panels.names, panels.figures("kappa"), strict=True)
+    ]
+    if not found and metrics.rows:
+        ranks = zip(metrics.names, metrics.figures("spearman"), strict=True)
+        name, best = max(ranks, key=lambda one: one[1].value or -1.0)
         found = [
             agreement_answer(
-                best.metric, "orders pictures as people do", best.spearman, "Spearman's rank "
-                "correlation", n=best.spearman.n, unit="picture",
+                name, "orders pictures as people do", best, "Spearman's rank correlation",
+                n=best.n, unit="picture",
             )
         ]  # fmt: skip
     contrasts = _preferences(units, people)
     if contrasts:
         found.append(best_answer(contrasts))
+    agreed = tables["agreement"].figures("value")[0]
     found.append(
         agreement_answer(
-            "raters", "agree with each other", agreement.alpha, "α", n=agreement.alpha.n,
-            unit={"choice": "item", "facts": "fact", "score": "picture"}[units.kind],
+            "raters", "agree with each other", agreed, "α", n=agreed.n, unit=UNITS[units.kind]
         )
-    )  # fmt: skip
+    )
     return tuple(found)
 
 
@@ -386,57 +422,46 @@ def _preferences(units: Units, people: Mapping[Pictured, float]) -> list[Contras
     ]
 
 
-MEASURED = {
-    "choice": "people's choices",
-    "facts": "the share of facts that hold for people",
-    "score": "people's mean score",
-}
-"""How sentences call people's value of an arm."""
 _MOST_CONFUSIONS = 4
-MEANS = {
-    "choice": "share of raters who chose it (a tie is half a choice)",
-    "facts": "share of facts that hold, by people",
-    "score": "mean score",
-}
 
 
-def _plots(report: RatingReport) -> Iterator[Plot]:
+def _plots(report: RatingReport) -> Iterator[tuple[str, str, Drawing]]:
     """Yield the plots that ``report`` has figures for."""
-    if any(arm.value.value is not None for arm in report.arms):
-        means, names = MEANS[report.kind], short_names([arm.arm for arm in report.arms])
-        made, axes = bars(names, {"": [arm.value for arm in report.arms]}, means)
-        if report.kind == "choice":
-            axes.axvline(1 / len(names), color="black", linewidth=1, linestyle="--")
-        axes.set_xlim(1 if report.kind == "score" else 0, None)
+    from scenewright.evals.reporting.plots import bar_chart, chart, heat
+
+    def grid(values: Array, rows: Sequence[str], columns: Sequence[str], digits: int) -> Drawing:
+        made, axes = chart("", size=(2.6 + 0.7 * len(columns), 2.6 + 0.6 * len(rows)))
+        most = float(np.nanmax(np.abs(values), initial=1.0))
+        heat(axes, values, rows, columns, most=most, colors="RdBu", digits=digits)
+        return made
+
+    arms, tables = report.tables["arms"], report.tables
+    names, means = short_names(arms.names), MEANS[report.kind]
+    if any(figure.value is not None for figure in arms.figures("value")):
+        even = [("even", 1 / len(names))] if report.kind == "choice" else []
+        limits = (1.0, float(POINTS)) if report.kind == "score" else (0.0, 1.0)
+        made = bar_chart(names, {"": arms.figures("value")}, x=means, limits=limits, lines=even)
         yield "arms", f"The arms: {means}", made
-    if report.agreement.pairs and len(report.raters) > 2:
-        raters = [card.rater for card in report.raters]
-        table = np.full((len(raters), len(raters)), np.nan)
-        for pair in report.agreement.pairs:
-            a, b = raters.index(pair.first), raters.index(pair.second)
-            table[a, b] = table[b, a] = np.nan if pair.kappa.value is None else pair.kappa.value
-        about = "Cohen's κ of each pair of raters"
-        yield "raters", about, heat(table, raters, raters, "{:.2f}")
-    for number, found in enumerate(report.confusions[:_MOST_CONFUSIONS], start=1):
-        name, arms = "choices" if number == 1 else f"choices-{number}", short_names(found.arms)
-        about = f"People's choice (rows) and that of {found.metric} (columns), in items"
-        yield name, about, heat(found.table, arms, arms, "{:.4g}")
-    if report.correlations:
+    raters = tables["raters"].names
+    if "pairs" in tables and len(raters) > 2:
+        values = np.full((len(raters), len(raters)), np.nan)
+        pairs = tables["pairs"]
+        for row, kappa in zip(pairs.rows, pairs.figures("kappa"), strict=True):
+            a, b = raters.index(str(row["first"])), raters.index(str(row["second"]))
+            values[a, b] = values[b, a] = np.nan if kappa.value is None else kappa.value
+        yield "raters", "Cohen's κ of each pair of raters", grid(values, raters, raters, 2)
+    metrics = tables["choices"].names if "choices" in tables else []
+    for number, metric in enumerate(metrics[:_MOST_CONFUSIONS], start=1):
+        name = "choices" if number == 1 else f"choices-{number}"
+        rows = tables[f"table of {name}"].rows
+        counts = np.array([[row[name] for name in names] for row in rows], np.float64)
+        about = f"People's choice (rows) and that of {metric} (columns), in items"
+        yield name, about, grid(counts, names, names, 2)
+    if "metrics" in tables:
+        found = tables["metrics"]
         series = {
-            "Spearman's": [found.spearman for found in report.correlations],
-            "Kendall's τ-b": [found.kendall for found in report.correlations],
+            "Spearman's": found.figures("spearman"),
+            "Kendall's τ-b": found.figures("kendall"),
         }
-        metrics = [found.metric for found in report.correlations]
-        made, _ = bars(metrics, series, "rank correlation with people")
+        made = bar_chart(found.names, series, x="rank correlation with people")
         yield "metrics", "How far metrics rank pictures as people do", made
-
-
-def write_report(report: RatingReport, folder: Path) -> Path:
-    """Write the page, ``report.json`` and the plots into ``folder``, and return the page's path.
-
-    Raises ``RatingError`` if they cannot be written.
-    """
-    arms = [arm.arm for arm in report.arms]
-    names = dict(zip(arms, short_names(arms), strict=True))
-    means = MEANS[report.kind]
-    return write_files(report, folder, _plots(report), "report.html.j2", names=names, means=means)

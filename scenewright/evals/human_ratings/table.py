@@ -321,6 +321,25 @@ def units_of(ratings: Sequence[Rating], study: RatingStudy | None = None) -> Uni
     )
 
 
+def others_of(values: Array, rater: int, mean: bool) -> Array:
+    """Return (units,) what the others say: the mean of their scores, or their most frequent value.
+
+    ``values`` is (units, raters). NaN without others and for ties.
+    """
+    rest = np.delete(values, rater, axis=1)
+    there = ~np.isnan(rest)
+    found = np.full(len(rest), np.nan)
+    for row in np.flatnonzero(there.any(1)):
+        said = rest[row, there[row]]
+        if mean:
+            found[row] = said.mean()
+        else:
+            codes, counts = np.unique(said, return_counts=True)
+            best = codes[counts == counts.max()]
+            found[row] = best[0] if len(best) == 1 else np.nan
+    return found
+
+
 def unit_of(rating: Rating) -> Unit:
     """Return the unit of ``rating``."""
     if rating.kind == "choice":

@@ -1,134 +1,146 @@
-"""Grade judges from their answers to labelled facts, and how stable these are.
+"""Report cards of judges from their answers to labelled facts.
 
-An answer is stable if it is the same whatever the order of the options and the words.
+They tell accuracy, stability (the same answer whatever the order of the options and the words),
+position bias, agreement, cost and speed. The same answers give the same report.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from scenewright.agents.panel.answer_arrays import answer_arrays
 from scenewright.agents.panel.panel import Panel
 from scenewright.config.profiles import CascadeSpec
-from scenewright.core.facts import Answer, Fact, FactKind, reported_kinds
+from scenewright.core.facts import Answer, reported_kinds
 from scenewright.core.questions import NO_RELATION
 from scenewright.core.version import VERSION
 from scenewright.evals.judge_reports.cascade_replay import CascadeReport, replay_cascade
-from scenewright.evals.judge_reports.judge_card import (
-    Agreement,
-    CascadeCard,
-    Costs,
-    JudgeCard,
-    JudgeReport,
-    Latency,
-    Pair,
-    PanelCard,
-    Places,
-    Quality,
-    Silence,
-    Stability,
-    right_answer,
-)
 from scenewright.evals.judge_reports.judge_runs import Form, JudgeRun, keeps_last
 from scenewright.evals.judge_reports.labelled_facts import ABSENT, LabelledFact
+from scenewright.evals.reporting.measured import Cell, MeasuredReport, MeasuredTable
+from scenewright.evals.statistics.agreement import alpha, cohen
+from scenewright.evals.statistics.answers import highest_answer
 from scenewright.evals.statistics.figures import Array, Bootstrap, Figure
 
 _SCORED = ("yes", "no")
+_REASONS = 8
+_REASON_LENGTH = 160
+TOGETHER = "all together (mean)"
+"""Name of the panel of all judges."""
+Row = dict[str, Cell]
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """Two forms of one question."""
+class JudgeReport(MeasuredReport):
+    """Report cards of several judges on the same facts."""
 
-    at: int
-    """Number of the fact."""
-    same: bool
-    """Whether the choice is the same."""
-    shift: float
-    """|Difference| of the probabilities; NaN without them."""
+    version: str
+    """Of scenewright."""
+    judges: tuple[str, ...]
+    """Their ids, each ``provider:model``."""
+    pictures: int = Field(ge=1)
+    facts: int = Field(ge=1)
+    holds: int = Field(ge=0)
+    """Facts that hold."""
+    groups: dict[str, int]
+    """Facts of each group."""
+    kinds: dict[str, int]
+    """Facts of each kind."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """What was chosen of one question whose options stood in every place."""
-
-    picture: int
-    """Number of the picture."""
-    places: list[int]
-    """Place of each choice among the options that moved."""
+    def summary(self) -> str:
+        """Summarise the questions asked in a sentence."""
+        groups = ", ".join(f"{n} {name}" for name, n in self.groups.items())
+        return (
+            f"{len(self.judges)} judges, {self.facts} facts of {self.pictures} pictures: "
+            f"{self.about}{f' ({groups})' if groups else ''}."
+        )
 
 
 class AnswerStability:
-    """Figures of one judge from the variants of its interview."""
+    """Figures of one judge from the variants of its questions."""
 
-    def __init__(
-        self,
-        judge_run: JudgeRun,
-        facts: Sequence[LabelledFact],
-        pictures: NDArray[np.intp],
-        bootstrap: Bootstrap,
-    ) -> None:
-        """``pictures``: number of each fact's picture, (n_facts,)."""
-        self._interview = judge_run
-        self._facts = facts
-        self._pictures = pictures
-        self._bootstrap = bootstrap
+    def __init__(self, run: JudgeRun, grading: Grading) -> None:
+        self._run = run
+        self._facts = grading.facts
+        self._pictures = grading.pictures
+        self._share = grading.bootstrap.share
 
-    def order(self) -> dict[str, Stability]:
-        """Of all pairs of orders of one question; empty if none were asked."""
-        found = self._by(
-            self._all_pairs("order"), lambda fact: "yes/no" if fact.is_binary else "choice"
-        )
-        turned = self._all_pairs("turn")
-        return found | ({"turned": self._stability(turned)} if turned else {})
+    def rows(self) -> Iterator[Row]:
+        """Yield the stability of pairs of orders and of pairs of wordings, all and by group."""
+        for form, words in (("order", "order"), ("turn", "turned"), ("paraphrase", "words")):
+            pairs = [
+                (at, *pair) for at in range(len(self._facts)) for pair in self._pairs(at, form)
+            ]
+            groups: dict[str, list[tuple[int, bool, float]]] = {}
+            for pair in pairs:
+                fact = self._facts[pair[0]].fact
+                if form == "order":
+                    groups.setdefault("yes/no" if fact.is_binary else "choice", []).append(pair)
+                elif form == "paraphrase":
+                    groups.setdefault(fact.kind, []).append(pair)
+            for name, some in {"": pairs, **groups}.items() if pairs else ():
+                at, same, shift = zip(*some, strict=True)
+                pictures = self._pictures[list(at)]
+                yield {
+                    "judge": f"{self._run.judge_id} {words} {name}".rstrip(),
+                    "same": self._share(pictures, same),
+                    "shift": self._share(pictures, shift),
+                }
 
-    def paraphrase(self) -> dict[str, Stability]:
-        """Of all pairs of wordings of one question; empty if none were asked."""
-        return self._by(self._all_pairs("paraphrase"), lambda fact: fact.kind)
+    def _pairs(self, at: int, form: str) -> Iterator[tuple[bool, float]]:
+        """Yield for two forms of one question if the choice is the same, and |difference| of P.
+
+        The difference is NaN without probabilities.
+        """
+        # The plain form of a yes/no question says no order, so it is no member of that pair.
+        with_plain = form != "order" or not self._facts[at].fact.is_binary
+        forms = (form, "plain") if with_plain else (form,)
+        rows = zip(self._run.variants[at], self._run.answers[at], strict=True)
+        usable = [a for variant, a in rows if variant.form in forms and a.state in _SCORED]
+        for a, b in combinations(usable, 2):
+            known = a.probability is not None and b.probability is not None
+            shift = abs((a.probability or 0.0) - (b.probability or 0.0)) if known else np.nan
+            yield (a.choice or a.state) == (b.choice or b.state), shift
 
     def claims_absent(self) -> Figure:
         """Share of choices about absent things other than "no visible relationship"."""
-        found = [
-            (self._pictures[at], float(answers[0].choice != NO_RELATION))
+        claims = [
+            (at, answers[0].choice != NO_RELATION)
             for at, (labelled, answers) in enumerate(
-                zip(self._facts, self._interview.answers, strict=True)
+                zip(self._facts, self._run.answers, strict=True)
             )
             if labelled.group == ABSENT
             and NO_RELATION in labelled.fact.options
             and answers[0].state in _SCORED
             and answers[0].choice is not None
         ]
-        return self._bootstrap.share([at for at, _ in found], [claim for _, claim in found])
+        return self._share(self._pictures[[at for at, _ in claims]], [claim for _, claim in claims])
 
-    def places(self) -> tuple[Places, ...]:
-        """Position bias, for each number of options that stood in every place."""
-        found: list[Places] = []
+    def positions(self) -> Iterator[Row]:
+        """Yield the position bias, for each number of options that stood in every place."""
         for kept, form in ((True, "order"), (False, "turn")):
-            by_size: dict[int, list[_Chosen]] = {}
+            by_size: dict[int, list[tuple[int, list[int]]]] = {}
             for at, labelled in enumerate(self._facts):
                 fact = labelled.fact
                 if fact.is_binary or (kept and not keeps_last(fact)):
                     continue
                 turned: Form = "turn" if form == "turn" and keeps_last(fact) else "order"
                 size = len(fact.options) - kept
-                chosen = self._chosen(at, turned, size)
-                if chosen is not None:
-                    by_size.setdefault(size, []).append(chosen)
-            found += [self._places(size, kept, by_size[size]) for size in sorted(by_size)]
-        return tuple(found)
+                places = self._chosen(at, turned, size)
+                if places is not None:
+                    by_size.setdefault(size, []).append((at, places))
+            for size, found in sorted(by_size.items()):
+                yield self._bias(size, kept, found)
 
-    def _chosen(self, at: int, form: Form, size: int) -> _Chosen | None:
+    def _chosen(self, at: int, form: Form, size: int) -> list[int] | None:
         """Places of what was chosen in each turn; None unless all turns have an answer."""
         places: list[int] = []
-        rows = zip(self._interview.variants[at], self._interview.answers[at], strict=True)
-        for variant, answer in rows:
+        for variant, answer in zip(self._run.variants[at], self._run.answers[at], strict=True):
             # The plain order is one of the turns.
             if variant.form not in ("plain", form):
                 continue
@@ -136,79 +148,25 @@ class AnswerStability:
                 # With a turn lost the options would no longer stand in each place equally often.
                 return None
             places.append(variant.fact.options.index(answer.choice))
-        if len(places) != size:
-            return None
-        return _Chosen(int(self._pictures[at]), [place for place in places if place < size])
+        return [place for place in places if place < size] if len(places) == size else None
 
-    def _places(self, size: int, kept: bool, facts: Sequence[_Chosen]) -> Places:
-        pictures = [fact.picture for fact in facts for _ in fact.places]
-        chosen = np.array([place for fact in facts for place in fact.places], np.intp)
-        share = self._bootstrap.share
+    def _bias(self, size: int, kept: bool, found: Sequence[tuple[int, list[int]]]) -> Row:
+        # Imported here: scipy takes long to load.
+        from scipy.stats import chisquare
+
+        pictures = self._pictures[[at for at, places in found for _ in places]]
+        chosen = np.array([place for _, places in found for place in places], np.intp)
+        shares = [self._share(pictures, chosen == place) for place in range(size)]
         counts = np.bincount(chosen, minlength=size)
-        return Places(
-            options=size,
-            last_kept=kept,
-            facts=len(facts),
-            choices=len(chosen),
-            shares=tuple(share(pictures, chosen == place) for place in range(size)),
-            first_bias=share(pictures, chosen == 0, 1.0 / size),
-            last_bias=share(pictures, chosen == size - 1, 1.0 / size),
-            p_value=_chi_square_p(counts),
-        )
-
-    def _all_pairs(self, form: Form) -> list[_Pair]:
-        return [pair for at in range(len(self._facts)) for pair in self._pairs(at, form)]
-
-    def _pairs(self, at: int, form: Form) -> Iterator[_Pair]:
-        # The plain form of a yes/no question says no order, so it is no member of that pair.
-        with_plain = form != "order" or not self._facts[at].fact.is_binary
-        forms = (form, "plain") if with_plain else (form,)
-        rows = zip(self._interview.variants[at], self._interview.answers[at], strict=True)
-        kept = [answer for variant, answer in rows if variant.form in forms]
-        usable = [answer for answer in kept if answer.state in _SCORED]
-        for a, b in combinations(usable, 2):
-            shift = np.nan
-            if a.probability is not None and b.probability is not None:
-                shift = abs(a.probability - b.probability)
-            yield _Pair(at, _choice(a) == _choice(b), shift)
-
-    def _by(self, pairs: Sequence[_Pair], group: Callable[[Fact], str]) -> dict[str, Stability]:
-        if not pairs:
-            return {}
-        parts: dict[str, list[_Pair]] = {}
-        for pair in pairs:
-            parts.setdefault(group(self._facts[pair.at].fact), []).append(pair)
-        return {"all": self._stability(pairs)} | {
-            name: self._stability(part) for name, part in parts.items()
+        return {
+            "judge": f"{self._run.judge_id} {size}{' + none last' if kept else ''}",
+            "facts": len(found),
+            "choices": len(chosen),
+            "first": self._share(pictures, chosen == 0, 1.0 / size),
+            "last": self._share(pictures, chosen == size - 1, 1.0 / size),
+            "p": float(chisquare(counts).pvalue) if len(chosen) else None,
+            **{f"place {place}": share for place, share in enumerate(shares, start=1)},
         }
-
-    def _stability(self, pairs: Sequence[_Pair]) -> Stability:
-        at = self._pictures[[pair.at for pair in pairs]]
-        shift = np.array([pair.shift for pair in pairs])
-        known = ~np.isnan(shift)
-        return Stability(
-            same=self._bootstrap.share(at, [pair.same for pair in pairs]),
-            shift=self._bootstrap.share(at[known], shift[known]),
-        )
-
-
-def _choice(answer: Answer) -> str:
-    return answer.choice if answer.choice is not None else answer.state
-
-
-def _chi_square_p(counts: NDArray[np.intp]) -> float | None:
-    """P of Pearson's χ² of ``counts`` against equal ones."""
-    # Imported here: scipy takes long to load.
-    from scipy.special import chdtrc
-
-    expected = counts.sum() / len(counts)
-    if not expected:
-        return None
-    return float(chdtrc(len(counts) - 1, ((counts - expected) ** 2 / expected).sum()))
-
-
-_REASONS = 8
-_REASON_LENGTH = 160
 
 
 class Grading:
@@ -232,17 +190,21 @@ class Grading:
         self.n_pictures = len(numbers)
         self.bootstrap = Bootstrap(self.n_pictures, seed)
 
-    def qualities(
-        self, votes: Array, said: Array | None
-    ) -> tuple[Quality, dict[FactKind, Quality]]:
-        """Of all facts, and of each kind that occurs; arrays as in :meth:`quality`."""
+    def qualities(self, name: str, votes: Array, said: Array) -> list[Row]:
+        """Return rows of all facts, and of each kind where there are several.
+
+        ``votes`` and ``said`` as in :meth:`quality`.
+        """
         every = np.ones(len(self.facts), bool)
         told = reported_kinds(self.kinds.tolist())
-        present: list[FactKind] = [k for k in told if (self.kinds == k).any()]
-        by_kind = {kind: self.quality(votes, said, self.kinds == kind) for kind in present}
-        return self.quality(votes, said, every), by_kind
+        present = [kind for kind in told if (self.kinds == kind).any()]
+        rows: list[Row] = [{"judge": name, **self.quality(votes, said, every)}]
+        for kind in present if len(present) > 1 else ():
+            row = self.quality(votes, said, self.kinds == kind)
+            rows.append({"judge": f"{name} {kind}", **row})
+        return rows
 
-    def quality(self, votes: Array, said: Array | None, mask: NDArray[np.bool_]) -> Quality:
+    def quality(self, votes: Array, said: Array, mask: NDArray[np.bool_]) -> Row:
         """Return figures of ``votes`` (n_facts,).
 
         1 yes, 0 no, NaN unscored; and of the probabilities ``said`` (n_facts,), NaN where there is
@@ -252,58 +214,141 @@ class Grading:
         truth, yes, at = self.truth[rows], votes[rows], self.pictures[rows]
         true, false, absent = truth == 1.0, truth == 0.0, self.absent[rows]
         boot = self.bootstrap
-        nothing = Figure(value=None)
-        brier = ece = nothing
-        if said is not None:
+        brier = ece = Figure(value=None)
+        if not np.isnan(said).all():
             known = rows & ~np.isnan(said)
             where, given, labels = self.pictures[known], said[known], self.truth[known]
             brier = boot.share(where, (given - labels) ** 2)
             ece = boot.calibration_error(where, given, labels)
-        return Quality(
-            n=int(rows.sum()),
-            holds=int(true.sum()),
-            yes_rate=boot.share(at, yes),
-            sensitivity=boot.share(at[true], yes[true]),
-            specificity=boot.share(at[false], 1.0 - yes[false]),
-            balanced_accuracy=boot.balanced(at, yes == truth, truth),
-            false_premise=boot.share(at[absent], yes[absent]),
-            brier=brier,
-            ece=ece,
-        )
+        return {
+            "facts": int(rows.sum()),
+            "holds": int(true.sum()),
+            "yes": boot.share(at, yes),
+            "sensitivity": boot.share(at[true], yes[true]),
+            "specificity": boot.share(at[false], 1.0 - yes[false]),
+            "balanced": boot.balanced(at, yes == truth, truth),
+            "false_premise": boot.share(at[absent], yes[absent]),
+            "brier": brier,
+            "ece": ece,
+        }
 
     def report(
         self, judge_runs: Sequence[JudgeRun], about: str, cascade: CascadeSpec | None = None
     ) -> JudgeReport:
-        """Return the report of these judges; the same answers give the same report.
+        """Return the report of these judges.
 
         Raises ``FactError`` for a ``cascade`` that does not fit them.
         """
-        votes = np.column_stack([votes_of([row[0] for row in i.answers]) for i in judge_runs])
-        said = np.column_stack([said_of([row[0] for row in i.answers]) for i in judge_runs])
-        panel = agreement = None
-        if len(judge_runs) > 1:
-            verdicts, mean = self._pooled(judge_runs)
-            whole, kinds = self.qualities(verdicts, mean)
-            panel = PanelCard(quality=whole, kinds=kinds)
-            agreement = self._agreement([i.judge_id for i in judge_runs], votes)
-        cards = tuple(self._card(i, votes[:, at], said[:, at]) for at, i in enumerate(judge_runs))
+        ids = tuple(run.judge_id for run in judge_runs)
+        plain = [[row[0] for row in run.answers] for run in judge_runs]
+        votes = np.column_stack([votes_of(answers) for answers in plain])
+        said = np.column_stack([said_of(answers) for answers in plain])
+        found = [self.qualities(*each) for each in zip(ids, votes.T, said.T, strict=True)]
+        alike: list[Row] = []
+        if len(ids) > 1:
+            found.append(self.qualities(TOGETHER, *self._pooled(judge_runs)))
+            for a, b in combinations(range(len(ids)), 2):
+                kappa = cohen(self.bootstrap, self.pictures, votes[:, a], votes[:, b])
+                alike.append({"judges": f"{ids[a]} and {ids[b]}", "kappa": kappa})
+            all_alike = alpha(self.bootstrap, self.pictures, votes, "nominal")
+            alike.append({"judges": "all (Krippendorff's α)", "kappa": all_alike})
+        steady = [AnswerStability(run, self) for run in judge_runs]
+        places = [row for one in steady for row in one.positions()]
+        most = max(places, key=len, default={})
+        tables = {
+            "quality": MeasuredTable(
+                title="How right",
+                lead=f"{self.truth.mean():.2f} of the facts hold, which is the right rate of yes. "
+                "Balanced: mean of sensitivity and specificity, 0.5 is guessing. False premise: "
+                "how often yes was said of a thing that is not in the picture. Brier: mean squared "
+                "error of the probabilities; ECE: expected calibration error in 10 bins.",
+                rows=tuple(rows[0] for rows in found),
+                heads=_QUALITY,
+            ),
+            "kinds": MeasuredTable(
+                title="By kind of fact",
+                rows=tuple(row for rows in found for row in rows[1:]),
+                heads=_QUALITY,
+            ),
+            "stability": MeasuredTable(
+                title="How steady",
+                lead="Pairs of forms of one question: share with the same choice, and mean "
+                'difference |ΔP| of the probabilities. yes/no: "Yes or no?" against "No or yes?"; '
+                'choice: options in another order; turned: "no visible relationship" in another '
+                "place too, where runs never put it; words: paraphrases.",
+                rows=tuple(row for one in steady for row in one.rows()),
+                heads={"shift": "|ΔP|"},
+            ),
+            "positions": MeasuredTable(
+                title="Position bias",
+                lead="Every option stood in every place equally often; a judge that goes by what "
+                "it sees chooses each place equally often. First and last: share of that place "
+                'minus the even share. "+ none last": "no visible relationship" was kept last, as '
+                "in runs, and choices of it are left out. p: of Pearson's χ² against equal shares.",
+                rows=tuple({name: row.get(name) for name in most} for row in places),
+                digits=2,
+            ),
+            "alike": MeasuredTable(
+                title="How alike",
+                lead="1: the same votes; 0: as by chance.",
+                rows=tuple(alike),
+                heads={"kappa": "Cohen's κ"},
+            ),
+            "unscored": MeasuredTable(
+                title="Unscored, and absent things",
+                lead="Questions without a usable answer, as they are and in other orders and "
+                "words. Claims: share of choices about absent things that claim any relation.",
+                rows=tuple(
+                    _silence(run) | {"claims": one.claims_absent()}
+                    for run, one in zip(judge_runs, steady, strict=True)
+                ),
+            ),
+            "tokens": MeasuredTable(
+                title="Tokens",
+                lead="Of a fact and of a picture: of questions put as they are. In all: also of "
+                "the variants, and of earlier, interrupted reports.",
+                rows=tuple(_tokens(run, self.n_pictures) for run in judge_runs),
+                digits=0,
+            ),
+            "dollars": MeasuredTable(
+                title="US dollars",
+                lead="As for tokens.",
+                rows=tuple(_dollars(run, self.n_pictures) for run in judge_runs),
+                digits=6,
+            ),
+            "latency": MeasuredTable(
+                title="Seconds",
+                lead="Of a call: median, and what 95 % stay within, by the clock of the judge "
+                "(waiting in line is not counted).",
+                rows=tuple(map(_latency, judge_runs)),
+            ),
+            "cascade": self._cascade(judge_runs, cascade),
+            "remarks": MeasuredTable(
+                title="Remarks",
+                rows=tuple(
+                    {"judge": run.judge_id, "remark": remark}
+                    for run in judge_runs
+                    for remark in _remarks(run)
+                ),
+            ),
+        }
+        balanced = zip(ids, tables["quality"].figures("balanced"), strict=False)
+        answer = highest_answer(
+            dict(balanced), "balanced accuracy", noun="judge", n=self.n_pictures, unit="picture"
+        )
+        kinds = self.kinds.tolist()
         return JudgeReport(
             version=VERSION,
             about=about,
+            judges=ids,
             pictures=self.n_pictures,
             facts=len(self.facts),
             holds=int(self.truth.sum()),
             groups=dict(sorted(Counter(f.group for f in self.facts if f.group).items())),
-            kinds={
-                kind: int((self.kinds == kind).sum())
-                for kind in reported_kinds(self.kinds.tolist())
-            },
+            kinds={kind: kinds.count(kind) for kind in reported_kinds(kinds)},
             seed=self.seed,
-            cards=cards,
-            panel=panel,
-            agreement=agreement,
-            cascade=None if cascade is None else self._cascade(judge_runs, cascade),
-            answer=right_answer({c.judge_id: c.quality for c in cards}, self.n_pictures),
+            answers=(answer,),
+            tables=tables,
         )
 
     def _pooled(self, judge_runs: Sequence[JudgeRun]) -> tuple[Array, Array]:
@@ -320,7 +365,10 @@ class Grading:
         silent = np.isnan(pooled.probabilities)
         return np.where(silent, np.nan, pooled.holds.astype(float)), pooled.probabilities
 
-    def _cascade(self, judge_runs: Sequence[JudgeRun], spec: CascadeSpec) -> CascadeCard:
+    def _cascade(self, judge_runs: Sequence[JudgeRun], spec: CascadeSpec | None) -> MeasuredTable:
+        """Return what a cascade saves; every fact counts as asked, also of absent things."""
+        if spec is None:
+            return MeasuredTable(title="Cascade", rows=())
         members: dict[int, list[int]] = {}
         for at, picture in enumerate(self.pictures.tolist()):
             members.setdefault(picture, []).append(at)
@@ -334,46 +382,20 @@ class Grading:
             for rows in members.values()
         )
         found = sum(replays, CascadeReport())
-        return CascadeCard(
-            first=spec.first,
-            rest=tuple(i.judge_id for i in judge_runs if i.judge_id not in spec.first),
-            unsure=spec.unsure,
-            saved=found.saved,
-            agreement=found.agreement(),
-            kappa=found.kappa(),
+        rest = [run.judge_id for run in judge_runs if run.judge_id not in spec.first]
+        shares = {f"{name} saved": share for name, share in found.saved.items()}
+        shares["same verdict as the full panel"] = found.agreement()
+        shares["Cohen's κ with the full panel"] = found.kappa()
+        low, high = spec.unsure
+        return MeasuredTable(
+            title="Cascade",
+            lead=f"First {', '.join(spec.first)}; where their probability lies from {low:g} to "
+            f"{high:g}, also {', '.join(rest)}.",
+            rows=tuple({"measure": name, "share": share} for name, share in shares.items()),
         )
 
-    def _agreement(self, judges: Sequence[str], votes: Array) -> Agreement:
-        pairs = []
-        for a, b in combinations(range(len(judges)), 2):
-            both = ~np.isnan(votes[:, [a, b]]).any(1)
-            kappa = self.bootstrap.kappa(self.pictures[both], votes[both, a], votes[both, b])
-            pairs.append(Pair(a=judges[a], b=judges[b], kappa=kappa))
-        return Agreement(pairs=tuple(pairs), alpha=self.bootstrap.alpha(self.pictures, votes))
 
-    def _card(self, judge_run: JudgeRun, votes: Array, said: Array) -> JudgeCard:
-        plain = [row[0] for row in judge_run.answers]
-        scored = [answer for answer in plain if answer.state in ("yes", "no")]
-        methods = Counter(a.method or "none" for a in scored)
-        gives = bool((~np.isnan(said)).any())
-        whole, kinds = self.qualities(votes, said if gives else None)
-        steady = AnswerStability(judge_run, self.facts, self.pictures, self.bootstrap)
-        return JudgeCard(
-            judge_id=judge_run.judge_id,
-            fingerprint=judge_run.fingerprint,
-            probability=judge_run.caps.probability,
-            methods=dict(sorted(methods.items())),
-            notes=tuple(_notes(judge_run, scored, gives)),
-            quality=whole,
-            kinds=kinds,
-            order=steady.order(),
-            paraphrase=steady.paraphrase(),
-            claims_absent=steady.claims_absent(),
-            places=steady.places(),
-            silence=_silence(judge_run),
-            costs=_costs(judge_run, self.n_pictures),
-            latency=_latency(judge_run),
-        )
+_QUALITY = {"false_premise": "false prem.", "brier": "Brier", "ece": "ECE"}
 
 
 def votes_of(answers: Sequence[Answer]) -> Array:
@@ -386,78 +408,84 @@ def said_of(answers: Sequence[Answer]) -> Array:
     return np.array([np.nan if a.probability is None else a.probability for a in answers])
 
 
-def _notes(judge_run: JudgeRun, scored: Sequence[Answer], gives: bool) -> list[str]:
-    notes = []
+def _remarks(run: JudgeRun) -> Iterator[str]:
+    """Yield what could not be measured, and why."""
+    scored = [row[0] for row in run.answers if row[0].state in _SCORED]
+    bare = sum(answer.probability is None for answer in scored)
+    for method, n in sorted(Counter(a.method or "none" for a in scored).items()):
+        yield f"{n} answers: {'no probability' if method == 'none' else f'probability by {method}'}"
     if not scored:
-        notes.append("gave no usable answer at all")
-    elif not gives:
-        notes.append("gives no probability: no Brier score and no calibration error")
-    elif any(answer.probability is None for answer in scored):
-        bare = sum(answer.probability is None for answer in scored)
-        notes.append(
+        yield "gave no usable answer at all"
+    elif bare == len(scored):
+        yield "gives no probability: no Brier score and no calibration error"
+    elif bare:
+        yield (
             f"gave no probability for {bare} of {len(scored)} answers: Brier score and "
             "calibration error are of the others"
         )
     if len({answer.method for answer in scored if answer.method}) > 1:
-        notes.append("its probabilities were obtained in several ways, which are not comparable")
-    if judge_run.recorded:
-        notes.append("answers from a record: neither other orders nor other words were asked")
-    if judge_run.mixture:
-        notes.append(judge_run.mixture)
-    return notes
+        yield "its probabilities were obtained in several ways, which are not comparable"
+    if run.recorded:
+        yield "answers from a record: neither other orders nor other words were asked"
+    if run.mixture:
+        yield run.mixture
+    every = (answer for row in run.answers for answer in row)
+    reasons = Counter(a.reason[:_REASON_LENGTH] for a in every if a.state not in _SCORED)
+    ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    for reason, n in ordered[:_REASONS]:
+        yield f"unscored, {n}: {reason}"
+    if rest := sum(n for _, n in ordered[_REASONS:]):
+        yield f"unscored, {rest}: other reasons"
 
 
-def _silence(judge_run: JudgeRun) -> Silence:
-    plain = [row[0] for row in judge_run.answers]
-    others = [answer for row in judge_run.answers for answer in row[1:]]
-    reasons = Counter(
-        answer.reason[:_REASON_LENGTH]
-        for answer in (*plain, *others)
-        if answer.state not in ("yes", "no")
-    )
-    kept = dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:_REASONS])
-    rest = sum(reasons.values()) - sum(kept.values())
-    if rest:
-        kept["other reasons"] = rest
-    return Silence(
-        asked=len(plain),
-        unscored=sum(a.state not in ("yes", "no") for a in plain),
-        variants_asked=len(others),
-        variants_unscored=sum(a.state not in ("yes", "no") for a in others),
-        reasons=kept,
-    )
-
-
-def _costs(judge_run: JudgeRun, n_pictures: int) -> Costs:
-    plain = [row[0] for row in judge_run.answers]
-    every = [answer for row in judge_run.answers for answer in row]
-    spent: dict[str, Any] = {
-        "tokens_in": sum(a.tokens_in for a in plain),
-        "tokens_out": sum(a.tokens_out for a in plain),
-        "usd": sum(a.usd for a in plain),
+def _silence(run: JudgeRun) -> Row:
+    lost = [[answer.state not in _SCORED for answer in row] for row in run.answers]
+    unscored = sum(row[0] for row in lost)
+    return {
+        "judge": run.judge_id,
+        "asked": len(lost),
+        "unscored": unscored,
+        "share": unscored / len(lost) if lost else None,
+        "variants_asked": sum(len(row) - 1 for row in lost),
+        "variants_unscored": sum(sum(row[1:]) for row in lost),
     }
-    return Costs(
-        calls=len(judge_run.calls),
-        questions=len(every),
-        tokens_in=sum(a.tokens_in for a in every),
-        tokens_out=sum(a.tokens_out for a in every),
-        tokens_cached=sum(a.tokens_cached for a in every),
-        usd=sum(a.usd for a in every),
-        **{f"fact_{name}": value / len(plain) for name, value in spent.items()},
-        **{f"picture_{name}": value / n_pictures for name, value in spent.items()},
-    )
 
 
-def _latency(judge_run: JudgeRun) -> Latency:
-    timed = [call for call in judge_run.calls if call.seconds > 0.0]
-    if not timed:
-        return Latency(calls=0, questions_per_call=None, median=None, p95=None, per_fact=None)
+def _tokens(run: JudgeRun, n_pictures: int) -> Row:
+    every = [answer for row in run.answers for answer in row]
+    found: Row = {
+        "judge": run.judge_id,
+        "calls": len(run.calls),
+        "questions": len(every),
+        "tokens_in": sum(a.tokens_in for a in every),
+        "tokens_out": sum(a.tokens_out for a in every),
+        "tokens_cached": sum(a.tokens_cached for a in every),
+    }
+    for name in ("tokens_in", "tokens_out"):
+        found |= _each(run, name, n_pictures)
+    return found
+
+
+def _dollars(run: JudgeRun, n_pictures: int) -> Row:
+    usd = sum(answer.usd for row in run.answers for answer in row)
+    return {"judge": run.judge_id, "usd": float(usd), **_each(run, "usd", n_pictures)}
+
+
+def _each(run: JudgeRun, name: str, n_pictures: int) -> Row:
+    """Return what a fact and a picture took, of questions put as they are."""
+    spent = sum(getattr(row[0], name) for row in run.answers)
+    return {f"fact_{name}": spent / len(run.answers), f"picture_{name}": spent / n_pictures}
+
+
+def _latency(run: JudgeRun) -> Row:
+    timed = [call for call in run.calls if call.seconds > 0.0]
     seconds = [call.seconds for call in timed]
     questions = sum(call.questions for call in timed)
-    return Latency(
-        calls=len(timed),
-        questions_per_call=questions / len(timed),
-        median=float(np.median(seconds)),
-        p95=float(np.quantile(seconds, 0.95)),
-        per_fact=sum(seconds) / questions,
-    )
+    return {
+        "judge": run.judge_id,
+        "calls": len(timed),
+        "questions_per_call": questions / len(timed) if timed else None,
+        "median": float(np.median(seconds)) if timed else None,
+        "p95": float(np.quantile(seconds, 0.95)) if timed else None,
+        "per_fact": sum(seconds) / questions if timed else None,
+    }

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -193,39 +193,6 @@ class Bootstrap:
             return result
 
         return self.figure(pictures, [*columns, np.ones(len(given))], error)
-
-    def kappa(self, pictures: ArrayLike, a: ArrayLike, b: ArrayLike) -> Figure:
-        """Return Cohen's κ of votes without missing ones.
-
-        See :func:`~scenewright.agents.panel.aggregation.cohen_kappa`.
-        """
-        first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
-
-        def statistic(sums: Array) -> Array:
-            n, same, yes_a, yes_b = sums.T
-            chance = yes_a * yes_b + (n - yes_a) * (n - yes_b)
-            result: Array = (n * same - chance) / np.where(chance == n * n, np.nan, n * n - chance)
-            return result
-
-        columns = [np.ones(len(first)), first == second, first, second]
-        return self.figure(pictures, columns, statistic)
-
-    def alpha(self, pictures: ArrayLike, votes: ArrayLike) -> Figure:
-        """Return Krippendorff's nominal α of votes (n_rows, n_judges) of 0, 1 or NaN."""
-        array = np.asarray(votes, np.float64)
-        there = (~np.isnan(array)).sum(1).astype(np.float64)
-        kept = there >= 2
-        m, yes = there[kept], np.nansum(array[kept], axis=1)
-        within = (m**2 - yes**2 - (m - yes) ** 2) / (m - 1)
-
-        def statistic(sums: Array) -> Array:
-            inner, n, ones = sums.T
-            among = n**2 - ones**2 - (n - ones) ** 2
-            result: Array = 1 - inner * (n - 1) / np.where(among == 0, np.nan, among)
-            return result
-
-        at: NDArray[Any] = np.asarray(pictures)[kept]
-        return self.figure(at, [within, m, yes], statistic)
 
 
 Pictured = tuple[str, str]

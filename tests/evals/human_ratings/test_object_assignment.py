@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scenewright.evals.human_ratings.object_analysis import RatedUnit, judged_of
+from scenewright.evals.human_ratings.rated_units import RatedUnit, judged_of
 from scenewright.evals.human_ratings.store import CLAIM_SECONDS, MOST_OPEN, ObjectStore, store_of
 from scenewright.evals.human_ratings.study import (
     Rule,

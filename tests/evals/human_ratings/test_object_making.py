@@ -13,8 +13,8 @@ from PIL import Image
 from scenewright.core.images import load_image
 from scenewright.core.ports.vision import Box, Detection, DetectionError
 from scenewright.evals.human_ratings.making import ObjectStudySpec, make_object_study
-from scenewright.evals.human_ratings.object_report import export_objects
 from scenewright.evals.human_ratings.rated_objects import FILE, GivenRating, read_objects
+from scenewright.evals.human_ratings.rated_units import export_objects
 from scenewright.evals.human_ratings.sources import (
     UNKNOWN,
     detect_all,

@@ -51,7 +51,7 @@ def test_from_objects_to_a_report_and_a_set() -> None:
     assert Path("r/report/index.html").is_file()
     data = json.loads(call("report", "r", "--resamples", "50", "--json").stdout)
     assert data["counts"]["finished"] == 8
-    assert data["raters"][0]["bias"]["shape"]["value"] == 1.0
+    assert data["tables"]["raters"]["rows"][0]["bias_shape"]["value"] == 1.0
     done = call("export", "r", "rated")
     assert done.exit_code == 0, done.output
     assert "8 objects of 4 pictures written to rated" in done.stdout

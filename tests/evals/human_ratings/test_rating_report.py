@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import kendalltau, spearmanr
 
 from scenewright.evals.human_ratings.comparison import confusion, machine_of
-from scenewright.evals.human_ratings.report import RatingReport, rating_report, write_report
+from scenewright.evals.human_ratings.report import RatingReport, rating_report, write_rating_report
 from scenewright.evals.human_ratings.study import TIE, RatingError, StudyFolder
 from scenewright.evals.human_ratings.table import (
     Rating,
@@ -43,6 +43,25 @@ def scored(rater: str, item: str, arm: str, value: int, **more: Any) -> Rating:
     return Rating(rater, f"{item}{arm}", "score", item, (arm,), arm, "", str(value), **more)
 
 
+SAME = "Pairs of raters who said the same"
+
+
+def agreed(report: RatingReport, measure: str) -> float | None:
+    return report.figure("agreement", measure, "value").value
+
+
+def alpha(report: RatingReport) -> float | None:
+    return report.tables["agreement"].figures("value")[0].value
+
+
+def arms(report: RatingReport) -> list[float | None]:
+    return [figure.value for figure in report.tables["arms"].figures("value")]
+
+
+def positions(report: RatingReport) -> list[float | None]:
+    return [figure.value for figure in report.tables["positions"].figures("share")]
+
+
 # Three raters, four items: a by all; b by two of three; a, b and c once each; c by all.
 CHOICES = [
     *(chosen(r, "1", "a") for r in "xyz"),
@@ -64,40 +83,39 @@ def table_of(values: Mapping[tuple[str, str], float]) -> Any:
 
 
 def test_the_confusion_of_choices_by_hand() -> None:
-    found = table_of(METRIC)
+    row, found = table_of(METRIC)
     # Item 1: a and a. Item 2: people b, machine a. Item 3: a third each, half a and half b.
     third, sixth = 1 / 3, 1 / 6
     expected = [[1 + sixth, sixth, 0], [1 + sixth, sixth, 0], [sixth, sixth, 0]]
-    np.testing.assert_allclose(found.table, expected)
-    assert (found.items, found.left_out) == (3, 1)
-    assert (found.human_ties, found.machine_ties) == (1, 1)
-    assert found.same.value == pytest.approx((1 + 0 + third) / 3)
+    np.testing.assert_allclose(found, expected)
+    assert (row["items"], row["left_out"]) == (3, 1)
+    assert (row["human_ties"], row["machine_ties"]) == (1, 1)
+    assert row["same"].value == pytest.approx((1 + 0 + third) / 3)
     human = np.array([1 + third, 1 + third, third]) / 3
     machine = np.array([2.5, 0.5, 0]) / 3
-    assert found.chance == pytest.approx(float(human @ machine))
+    assert row["chance"] == pytest.approx(float(human @ machine))
 
 
 def test_a_machine_that_chooses_as_people_do_agrees_fully() -> None:
     people = human_values([r for r in CHOICES if r.item != "3"])
-    found = table_of(people)
-    assert found.same.value == 1.0
-    assert found.kappa.value == pytest.approx(1.0)
+    row, _ = table_of(people)
+    assert row["same"].value == 1.0
+    assert row["kappa"].value == pytest.approx(1.0)
 
 
 def test_shares_of_arms_and_positions() -> None:
     report = rating_report(CHOICES, resamples=200)
-    shares = {arm.arm: arm.value.value for arm in report.arms}
-    assert shares == {
+    assert dict(zip("abc", arms(report), strict=True)) == {
         "a": pytest.approx((1 + 1 / 3 + 1 / 3) / 4),
         "b": pytest.approx((2 / 3 + 1 / 3) / 4),
         "c": pytest.approx((1 / 3 + 1) / 4),
     }
-    assert sum(p.value or 0 for p in report.positions) == pytest.approx(1.0)
-    assert report.agreement.alpha.value == pytest.approx(
+    assert sum(p or 0 for p in positions(report)) == pytest.approx(1.0)
+    assert alpha(report) == pytest.approx(
         krippendorff_alpha([[0, 0, 0], [1, 1, 0], [0, 1, 2], [2, 2, 2]])
     )
-    assert report.agreement.same.value == pytest.approx((1 + 1 / 3 + 0 + 1) / 4)
-    assert (report.units, report.shared, report.ratings) == (4, 4, 12)
+    assert agreed(report, SAME) == pytest.approx((1 + 1 / 3 + 0 + 1) / 4)
+    assert [report.counts[name] for name in ("units", "shared", "ratings")] == [4, 4, 12]
 
 
 AB = ("a", "b")
@@ -120,20 +138,18 @@ def test_a_tie_is_half_a_choice_of_both_and_an_answer_of_its_own() -> None:
         ("3", "a"): pytest.approx(1 / 3), ("3", "b"): pytest.approx(2 / 3),
     }  # fmt: skip
     report = rating_report(rows, resamples=200)
-    assert [arm.value.value for arm in report.arms] == [
+    assert arms(report) == [
         pytest.approx((2.5 / 3 + 0.5 + 1 / 3) / 3), pytest.approx((0.5 / 3 + 0.5 + 2 / 3) / 3),
     ]  # fmt: skip
-    assert report.ties.value == pytest.approx(6 / 9)
+    assert report.figure("positions", "no difference", "share").value == pytest.approx(6 / 9)
     # Two who see no difference agree with each other, and with nobody who chose.
-    assert report.agreement.alpha.value == pytest.approx(
-        krippendorff_alpha([[0, 0, 2], [2, 2, 2], [1, 2, 2]])
-    )
-    assert report.agreement.same.value == pytest.approx((1 / 3 + 1 + 1 / 3) / 3)
+    assert alpha(report) == pytest.approx(krippendorff_alpha([[0, 0, 2], [2, 2, 2], [1, 2, 2]]))
+    assert agreed(report, SAME) == pytest.approx((1 / 3 + 1 + 1 / 3) / 3)
     # Where nobody chose, no position was chosen.
-    assert [p.n for p in report.positions] == [3, 3]
+    assert [p.n for p in report.tables["positions"].figures("share")[:2]] == [3, 3]
     only = rating_report([tied(r, "2") for r in "xy"], resamples=200)
-    assert only.positions == ()
-    assert [arm.value.value for arm in only.arms] == [0.5, 0.5]
+    assert only.tables["positions"].names == ["no difference"]
+    assert arms(only) == [0.5, 0.5]
 
 
 def test_people_who_see_no_difference_are_not_too_few() -> None:
@@ -191,12 +207,12 @@ def test_repeats_count_for_steadiness_alone() -> None:
         chosen("x", "4", "c", ("c", "b", "a"), repeat=True),
     ]
     plain, more = rating_report(CHOICES, resamples=200), rating_report([*again, *CHOICES])
-    assert [a.value.value for a in more.arms] == [a.value.value for a in plain.arms]
-    assert more.agreement.alpha.value == plain.agreement.alpha.value
-    card = more.raters[0]
-    assert (card.rater, card.repeats, card.same_again.value) == ("x", 2, 0.5)
-    assert more.raters[1].repeats == 0
-    assert more.raters[1].same_again.value is None
+    assert arms(more) == arms(plain)
+    assert alpha(more) == alpha(plain)
+    assert more.cell("raters", "x", "repeats") == 2
+    assert more.figure("raters", "x", "same_again").value == 0.5
+    assert more.cell("raters", "y", "repeats") == 0
+    assert more.figure("raters", "y", "same_again").value is None
 
 
 def test_correlations_are_those_of_a_well_known_library() -> None:
@@ -244,9 +260,9 @@ def test_scores_use_the_distance() -> None:
     ]
     report = rating_report(rows, resamples=200)
     table = [[1, 2], [4, 5], [2, 2], [5, 4]]
-    assert report.agreement.alpha.value == pytest.approx(krippendorff_alpha(table, "interval"))
-    assert report.agreement.alpha_nominal.value == pytest.approx(krippendorff_alpha(table))
-    assert report.arms[0].value.value == pytest.approx(25 / 8)
+    assert alpha(report) == pytest.approx(krippendorff_alpha(table, "interval"))
+    assert agreed(report, "Krippendorff's α (nominal)") == pytest.approx(krippendorff_alpha(table))
+    assert arms(report)[0] == pytest.approx(25 / 8)
 
 
 async def rated(folder: StudyFolder, **raters: list[str]) -> None:
@@ -273,11 +289,11 @@ async def test_facts_that_hold_by_people_count_void_ones_as_missing(tmp_path: Pa
     values = human_values(ratings, folder.study)
     assert values == {("item-0", ARMS[0]): pytest.approx((2 / 4 + 2 / 3) / 2)}
     report = rating_report(ratings, folder.study, machine_of(Results(source)), resamples=100)
-    panel = report.panels[0]
+    panel = report.tables["panels"].rows[0]
     # Majorities: dog yes, ball tied, red tied; the relation nobody could tell.
-    assert (panel.panel, panel.same.n, panel.ties) == ("report", 1, 2)
-    assert panel.same.value == 1.0
-    assert [card.cannot_tell for card in report.raters] == [0, 1, 0]
+    assert (panel["panel"], panel["facts"], panel["ties"]) == ("report", 1, 2)
+    assert report.figure("panels", "report", "same").value == 1.0
+    assert [row["cannot_tell"] for row in report.tables["raters"].rows] == [0, 1, 0]
 
 
 async def test_a_report_on_an_evaluation_from_the_pages_to_the_file(tmp_path: Path) -> None:
@@ -295,16 +311,17 @@ async def test_a_report_on_an_evaluation_from_the_pages_to_the_file(tmp_path: Pa
     machine = machine_of(Results(source), lower=("fid",))
     assert set(machine.metrics) == {"sgscore", "fid"}
     report = rating_report(ratings_of(folder), folder.study, machine, about="mine", resamples=200)
-    assert [c.metric for c in report.confusions] == ["sgscore", "fid"]
-    for table in report.confusions:
-        assert sum(map(sum, table.table)) == pytest.approx(6)
+    assert report.tables["choices"].names == ["sgscore", "fid"]
+    for name in ("choices", "choices-2"):
+        rows = [[*row.values()][1:] for row in report.tables[f"table of {name}"].rows]
         # The machine always takes the last arm.
-        assert [sum(row[n] for row in table.table) for n in range(4)] == pytest.approx([0, 0, 0, 6])
-    assert report.negated == ("fid",)
+        assert np.sum(rows, axis=0) == pytest.approx([0, 0, 0, 6])
+    assert report.tables["metrics"].lead.endswith("since less is better: fid.")
     # Always the second position: the report shows it.
-    assert [p.value for p in report.positions] == [0.0, 1.0, 0.0, 0.0]
-    assert all(card.median_seconds == 3.0 and card.repeats == 3 for card in report.raters)
-    page_file = write_report(report, tmp_path / "out")
+    assert positions(report) == [0.0, 1.0, 0.0, 0.0]
+    for row in report.tables["raters"].rows:
+        assert (row["median_seconds"], row["repeats"]) == (3.0, 3)
+    page_file = write_rating_report(report, tmp_path / "out")
     text = page_file.read_text("utf-8")
     data = (tmp_path / "out" / "report.json").read_text("utf-8")
     assert RatingReport.model_validate_json(data) == report
@@ -344,9 +361,13 @@ def test_the_people_of_tifa160() -> None:
     names = {"rater": "worker_id", "item": "item_id", "arm": "t2i_model", "value": "answer"}
     ratings = read_csv(LIKERT, names, "score")
     report = rating_report(ratings, resamples=200)
-    assert (len(report.raters), report.items, report.units, report.ratings) == (5, 160, 800, 3995)
+    assert report.counts == {
+        "raters": 5, "items": 160, "units": 800, "shared": 800, "ratings": 3995
+    }  # fmt: skip
     table = units_of(ratings).values
-    assert report.agreement.alpha.value == pytest.approx(krippendorff_alpha(table, "interval"))
-    assert report.agreement.alpha.value == pytest.approx(0.684, abs=5e-4)
-    assert report.agreement.fleiss.value == pytest.approx(0.397, abs=5e-4)
-    assert report.agreement.mean_kappa == pytest.approx(0.683, abs=5e-4)
+    assert alpha(report) == pytest.approx(krippendorff_alpha(table, "interval"))
+    assert alpha(report) == pytest.approx(0.684, abs=5e-4)
+    assert agreed(report, "Fleiss' κ") == pytest.approx(0.397, abs=5e-4)
+    assert report.cell(
+        "agreement", "Mean of the pairs' Cohen's κ (quadratic weights)", "value"
+    ) == pytest.approx(0.683, abs=5e-4)

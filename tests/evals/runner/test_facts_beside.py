@@ -149,8 +149,8 @@ def test_labels_may_be_of_these_kinds(tmp_path: Path) -> None:
     assert (found[1].fact.expected, found[1].holds) == ("no", True)
     assert reported_kinds(one.fact.kind for one in found) == (*FACT_KINDS, "count", "text", "wish")
     graded = Grading(found)
-    _, kinds = graded.qualities(graded.truth, None)
-    assert [*kinds] == ["object", "count", "text", "wish"]
+    rows = graded.qualities("a", graded.truth, graded.truth)
+    assert [row["judge"] for row in rows] == ["a", "a object", "a count", "a text", "a wish"]
     with pytest.raises(LabelError, match="a fact of the kind text needs its question"):
         read_labels(labels(tmp_path, "a.png,,yes,1,text,HOME"))
     with pytest.raises(LabelError, match=r"'realism': use one of object, .*, wish"):

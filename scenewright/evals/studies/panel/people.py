@@ -186,7 +186,7 @@ class People:
         levels = np.unique([r for image in self.table.images for r in image.ratings])
         n = len(levels)
         if n > MOST_LEVELS:
-            from scenewright.evals.human_ratings.agreement import alpha
+            from scenewright.evals.statistics.agreement import alpha
             from scenewright.evals.statistics.figures import Bootstrap
 
             most = max(len(image.ratings) for image in self.table.images)

@@ -10,6 +10,7 @@ import numpy as np
 from scenewright.config.settings import Settings
 from scenewright.evals.reporting import plots
 from scenewright.evals.runner.config import PanelSpec
+from scenewright.evals.statistics.agreement import alpha, cohen
 from scenewright.evals.statistics.estimates import (
     Array,
     Estimate,
@@ -147,9 +148,8 @@ def _agreement(
     kappas = {}
     for judge in judges:
         pair = votes[:, [at[judge], at[base]]]
-        both = ~np.isnan(pair).any(1)
-        kappas[judge] = boot.kappa(pictures[both], pair[both, 0], pair[both, 1])
-    return kappas, boot.alpha(pictures, votes[:, [at[judge] for judge in judges]])
+        kappas[judge] = cohen(boot, pictures, pair[:, 0], pair[:, 1])
+    return kappas, alpha(boot, pictures, votes[:, [at[judge] for judge in judges]], "nominal")
 
 
 def _orders(found: Readings, judges: list[str]) -> int:

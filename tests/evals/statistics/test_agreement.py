@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from scenewright.agents.panel.aggregation import cohen_kappa
-from scenewright.evals.human_ratings.agreement import alpha, cohen, fleiss, sameness
+from scenewright.evals.statistics.agreement import alpha, cohen, fleiss, sameness
 from scenewright.evals.statistics.figures import Bootstrap
 from tests.evals.krippendorff import krippendorff_alpha
 
