@@ -159,8 +159,6 @@ class DatasetSpec(BaseModel):
     """Sample of the items; None: all."""
 
 
-_BLOCK = 1 << 20
-
 Entries = Callable[[Counter[str]], Iterator[Item]]
 """Reads a set from its beginning; counts in the counter what it leaves out, by reason."""
 
@@ -170,14 +168,11 @@ def file_digest(path: Path) -> str:
 
     ``DatasetError`` if it cannot be read.
     """
-    digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise unreadable(path, error) from error
-    return digest.hexdigest()
 
 
 def unreadable(path: Path, error: OSError) -> DatasetError:
@@ -199,7 +194,10 @@ def make_item(place: str, **fields: Any) -> Item:
 
 
 class StreamedSet:
-    """A set of items that a function reads anew for each iteration."""
+    """A set of items that a function reads anew for each iteration.
+
+    ``left_out`` counts, by reason, the entries that the newest iteration has left out so far.
+    """
 
     def __init__(
         self,
@@ -226,30 +224,17 @@ class StreamedSet:
             light: reading all of it costs nothing but time; False for sets that are read over the
                 network, or that write pictures while they are read.
         """
+        about = CATALOGUE[name]
+        self.name = name
+        self.source = about.source
+        self.licence = about.licence
+        self.light = light
+        self.left_out: Counter[str] = Counter()
         self._entries = entries
-        self._name = name
-        self._about = CATALOGUE[name]
         self._identity = {"name": name, "version": version, "options": dict(options)}
         self._files = files
         self._state = state
         self._unique = unique
-        self.light = light
-        self._left_out: Counter[str] = Counter()
-
-    @property
-    def name(self) -> str:
-        """Name in ``scenewright data list``."""
-        return self._name
-
-    @property
-    def source(self) -> str:
-        """Paper or address."""
-        return self._about.source
-
-    @property
-    def licence(self) -> str:
-        """Its licence, as its makers name it; empty if they name none."""
-        return self._about.licence
 
     @cached_property
     def fingerprint(self) -> str:
@@ -263,18 +248,13 @@ class StreamedSet:
         )
         return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
 
-    @property
-    def left_out(self) -> Mapping[str, int]:
-        """Reason → entries left out of the newest iteration; grows while it lasts."""
-        return dict(self._left_out)
-
     def __iter__(self) -> Iterator[Item]:
         """Return the items in their order.
 
         Raises ``DatasetError`` for what cannot be read, and for an id that is given twice.
         """
-        self._left_out = Counter()
-        found = self._entries(self._left_out)
+        self.left_out = Counter()
+        found = self._entries(self.left_out)
         return found if self._unique else self._checked(found)
 
     def _checked(self, items: Iterator[Item]) -> Iterator[Item]:
@@ -285,7 +265,7 @@ class StreamedSet:
             key = int.from_bytes(short.digest(), "big")
             if key in seen:
                 raise DatasetError(
-                    f"{self._name}: the id {item.id!r} is given twice: results are kept by id, so "
+                    f"{self.name}: the id {item.id!r} is given twice: results are kept by id, so "
                     "give every item its own"
                 )
             seen.add(key)

@@ -28,11 +28,11 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from scenewright.core.formats.base import FormatError, build, numbered
 from scenewright.core.formats.phrases import key_of
@@ -46,7 +46,7 @@ from scenewright.evals.datasets.base import (
     given_or_default,
     make_item,
 )
-from scenewright.evals.datasets.json_stream import FileIndex, Key, RowStore, sections
+from scenewright.evals.datasets.json_stream import FileIndex, RowStore, sections
 from scenewright.evals.datasets.reading import (
     CROWD,
     NO_AREA,
@@ -67,11 +67,123 @@ from scenewright.evals.datasets.reading import (
     whole,
 )
 
-COCO_VERSION = 1
+VERSION = 1
+LOST_IMAGE = "boxes of an image that is not in the list"
+NO_RELATIONS = "images without relations"
+WITH_ITSELF = "relations of an object with itself"
+UNKNOWN = "relations with a label that has no name"
+_WRITE = json.JSONEncoder(separators=(",", ":")).encode
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    """An image of a detection set before its photo is looked for."""
+
+    id: str
+    place: str
+    boxes: Sequence[tuple[str, Box]]
+    """(class, box) of each single object, in pixels, or in shares of the image."""
+    photos: Sequence[str]
+    """Names that its photo may have."""
+    size: tuple[float, float] | None = None
+    """(width, height) in pixels; None: boxes are in shares of the photo's size."""
+    meta: Mapping[str, str] | None = None
+    related: Callable[[], SceneGraph | None] = lambda: None
+    """Gives the scene of its relations; None if it has none."""
+
+
+Images = Callable[[Counter[str]], Iterator[_Image]]
+"""Reads the images of a set; counts in the counter what it leaves out."""
+
+
+def _photo_set(
+    name: str,
+    images: Images,
+    files: Sequence[Path],
+    photos: Photos | None,
+    *,
+    least: int,
+    scene: str,
+    **options: Any,
+) -> StreamedSet:
+    """Return the set ``name`` of ``images``, whose annotations are in ``files``."""
+    # The photos' place is not what the set is: it may differ between machines.
+    options |= {"min_objects": least, "scene": scene, "photos": photos is not None}
+    return StreamedSet(
+        partial(_items, images, photos, least, scene),
+        name=name,
+        version=VERSION,
+        options=options,
+        files=lambda: [(file.name, file) for file in files],
+        unique=True,
+    )
+
+
+def _items(
+    images: Images, photos: Photos | None, least: int, scene: str, left_out: Counter[str]
+) -> Iterator[Item]:
+    for image in images(left_out):
+        if len(image.boxes) < least:
+            left_out[too_few(least)] += 1
+            continue
+        named = () if photos is None else map(photos.find, image.photos)
+        photo = next(filter(None, named), None)
+        if photo is None and scene == "none":
+            left_out[NO_PHOTO] += 1
+            continue
+        graph: SceneGraph | None = None
+        if scene == "relations":
+            graph = image.related()
+            if graph is None:
+                left_out[NO_RELATIONS] += 1
+                continue
+        elif scene == "objects":
+            if len(image.boxes) > MAX_OBJECTS:
+                left_out[TOO_MANY] += 1
+                continue
+            graph = scene_of(name for name, _ in image.boxes)
+        size = image.size
+        detections = [Detection(*box) for box in image.boxes] if size is not None else []
+        if size is None and photo is not None:
+            size = width, height = _photo_size(photo)
+            detections = [
+                Detection(name, (a * width, b * height, c * width, d * height))
+                for name, (a, b, c, d) in image.boxes
+            ]
+        sides = {} if size is None else {"width": f"{size[0]:g}", "height": f"{size[1]:g}"}
+        yield make_item(
+            image.place,
+            id=image.id,
+            scene=graph,
+            image=None if photo is None else str(photo),
+            detections=tuple(detections),
+            meta={**(image.meta or {}), **sides},
+        )
+
+
+def _photo_size(photo: Path) -> tuple[int, int]:
+    try:
+        return upright_size(photo)
+    except ImageError as error:
+        raise DatasetError(f"{error}: fetch it again") from error
+
+
+def _inside(
+    boxes: Iterator[tuple[str, Box] | None], size: tuple[float, float], left_out: Counter[str]
+) -> list[tuple[str, Box]]:
+    """Return the boxes cut at the edges of an image of ``size``; None stands for a crowd."""
+    found = []
+    for box in boxes:
+        inside = None if box is None else clipped(box[1], size)
+        if box is None or inside is None:
+            left_out[CROWD if box is None else NO_AREA] += 1
+        else:
+            found.append((box[0], inside))
+    return found
+
+
 COCO_NAME = "coco"
 ARCHIVE = "annotations_trainval2017.zip"
-LOST_IMAGE = "boxes of an image that is not in the list"
-_WRITE = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def load_coco(
@@ -90,196 +202,10 @@ def load_coco(
     scene of the objects without relations, which needs no photos. Raises ``DatasetError`` for
     missing files, and on iteration for files of another form.
     """
-    return open_layout(
-        COCO_NAME,
-        path,
-        split,
-        (f"annotations/instances_{split}2017.json", f"instances_{split}2017.json"),
-        archive=ARCHIVE,
-        pictures=f"{split}2017",
-        images=images,
-        min_objects=min_objects,
-        scene=scene,
+    names = (f"annotations/instances_{split}2017.json", f"instances_{split}2017.json")
+    return _coco_layout(
+        COCO_NAME, path, split, names, f"{split}2017", images, min_objects, scene, archive=ARCHIVE
     )
-
-
-def find_file(name: str, path: Path, files: Sequence[str], archive: str) -> tuple[Path, str | None]:
-    """Return the file of annotations, and the member if it is an archive.
-
-    It is ``path`` itself, or in the folder ``path`` the first of ``files`` that exists, or the
-    first of them in ``archive``.
-    """
-    places = [path] if path.is_file() else [path / below for below in (*files, archive) if below]
-    found = next((file for file in places if file.is_file()), None)
-    if found is not None:
-        return found, files[0] if found.name == archive else None
-    raise DatasetError(
-        f"{path} has no {files[0]}: name the file, or fetch it with `scenewright data get {name}`"
-    )
-
-
-def open_layout(
-    name: str,
-    path: Path | None,
-    split: str,
-    files: Sequence[str],
-    *,
-    archive: str = "",
-    pictures: str,
-    images: str | None,
-    min_objects: int,
-    scene: str,
-    lower: bool = False,
-) -> StreamedSet:
-    """Return the set ``name`` in COCO's layout; ``lower`` writes class labels in lower case.
-
-    ``files`` are the places of its annotations in a folder, which may also be the first of them in
-    ``archive``; ``pictures`` is the folder of its photos.
-    """
-    one_of("split", split, ("val", "train"))
-    given = given_or_default(path, name)
-    file, member = find_file(name, given, files, archive)
-    folder = given if given.is_dir() else file.parent.parent if archive else file.parent
-    beside = [folder / pictures, folder / "images" / pictures]
-    least = whole("min_objects", min_objects, 1)
-    photos = photos_in(images, beside, name)
-    check_scene(scene, ("none", "objects"), photos, name)
-    index = FileIndex(("images", "boxes"), [file], partial(_fill, file, member))
-    # The photos' place is not what the set is: it may differ between machines.
-    options = {"min_objects": least, "scene": scene, "photos": photos is not None}
-    return StreamedSet(
-        partial(_coco_items, file, index, photos, least, scene, lower),
-        name=name,
-        version=COCO_VERSION,
-        options=options | ({"member": member} if member else {}),
-        files=lambda: [(file.name, file)],
-        unique=True,
-    )
-
-
-def _fill(file: Path, member: str | None, rows: RowStore) -> dict[int, Any]:
-    """Store ``images`` and ``boxes`` by image id; return category id → name."""
-    names: dict[int, Any] = {}
-    keys = ("images", "annotations", "categories")
-    for key, number, entry in sections(file, keys, member=member):
-        place = f"{file}, {key}[{number}]"
-        if not isinstance(entry, dict):
-            raise DatasetError(f"{place} is not a JSON object: take the file as it was published")
-        if key == "categories":
-            names[_id(entry, "id", place, int)] = entry.get("name")
-        elif key == "images":
-            kept = {k: entry.get(k) for k in ("file_name", "width", "height")}
-            rows.add("images", _id(entry, "id", place), _WRITE(kept))
-        else:
-            image = _id(entry, "image_id", place)
-            for box in _boxes_of(entry, place):
-                row = [number, box.get("category_id"), box.get("bbox"), box.get("iscrowd", 0)]
-                rows.add("boxes", image, _WRITE(row))
-    return names
-
-
-def _boxes_of(entry: dict[str, Any], place: str) -> list[dict[str, Any]]:
-    """Return the boxes of an annotation: itself, or its segments."""
-    found = entry.get("segments_info", [entry])
-    if not isinstance(found, list) or not all(isinstance(box, dict) for box in found):
-        raise DatasetError(f"{place}: segments_info must be a list of objects")
-    return found
-
-
-def _id(entry: dict[str, Any], key: str, place: str, kind: type = object) -> Any:
-    value = entry.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | str) or not isinstance(value, kind):
-        raise DatasetError(f'{place}: "{key}" must be the number of an entry, found {value!r:.60}')
-    return value
-
-
-def _coco_items(
-    file: Path,
-    index: FileIndex[dict[int, Any]],
-    photos: Photos | None,
-    least: int,
-    scene: str,
-    lower: bool,
-    left_out: Counter[str],
-) -> Iterator[Item]:
-    rows, raw_names = index.open()
-    names = {
-        number: label_of(name, f"{file}, category {number}", lower)
-        for number, name in raw_names.items()
-    }
-    if (twice := rows.repeated("images")) is not None:
-        raise DatasetError(
-            f"{file}: images lists the id {twice!r} twice: results are kept by id, so "
-            "take the file as it was published"
-        )
-    if lost := rows.without("boxes", "images"):
-        left_out[LOST_IMAGE] += lost
-    for key, text in rows.rows("images"):
-        image = json.loads(text)
-        place = f"{file}, image {key}"
-        size = (
-            number_of(image["width"], place, "width"),
-            number_of(image["height"], place, "height"),
-        )
-        found = _detections(file, rows.texts("boxes", key), names, size, left_out)
-        if len(found) < least:
-            left_out[too_few(least)] += 1
-            continue
-        name = image["file_name"] if isinstance(image["file_name"], str) else ""
-        photo = photos.find(name) if photos is not None else None
-        if photo is None and scene == "none":
-            left_out[NO_PHOTO] += 1
-            continue
-        if scene == "objects" and len(found) > MAX_OBJECTS:
-            left_out[TOO_MANY] += 1
-            continue
-        yield _item(place, key, found, name, size, photo, scene)
-
-
-def _item(
-    place: str,
-    key: Key,
-    found: tuple[Detection, ...],
-    name: str,
-    size: tuple[float, float],
-    photo: Path | None,
-    scene: str,
-) -> Item:
-    return make_item(
-        place,
-        id=str(key),
-        scene=scene_of(box.name for box in found) if scene == "objects" else None,
-        image=None if photo is None else str(photo),
-        detections=found,
-        meta={"file_name": name, "width": f"{size[0]:g}", "height": f"{size[1]:g}"},
-    )
-
-
-def _detections(
-    file: Path,
-    rows: Sequence[str],
-    names: dict[int, str],
-    size: tuple[float, float],
-    left_out: Counter[str],
-) -> tuple[Detection, ...]:
-    found: list[Detection] = []
-    for text in rows:
-        number, category, box, crowd = json.loads(text)
-        place = f"{file}, annotations[{number}]"
-        if crowd:
-            left_out[CROWD] += 1
-            continue
-        if not isinstance(category, int) or category not in names:
-            raise DatasetError(f"{place}: there is no category {category!r} in categories")
-        if not isinstance(box, list) or len(box) != 4:
-            raise DatasetError(f"{place}: bbox must be [x, y, width, height], found {box!r:.60}")
-        x, y, width, height = (number_of(side, place, "a side of bbox") for side in box)
-        inside = clipped((x, y, x + width, y + height), size)
-        if inside is None:
-            left_out[NO_AREA] += 1
-            continue
-        found.append(Detection(names[category], inside))
-    return tuple(found)
 
 
 OBJECTS365_NAME = "objects365"
@@ -300,24 +226,266 @@ def load_objects365(
     ``images`` holds the patch folders, by default ``val`` or ``train`` beside the annotations.
     """
     name = f"zhiyuan_objv2_{split}.json"
-    return open_layout(
-        OBJECTS365_NAME,
-        path,
-        split,
-        (name, f"annotations/{name}", f"{split}/{name}"),
-        pictures=split,
-        images=images,
-        min_objects=min_objects,
-        scene=scene,
-        lower=True,
+    names = (name, f"annotations/{name}", f"{split}/{name}")
+    return _coco_layout(
+        OBJECTS365_NAME, path, split, names, split, images, min_objects, scene, lower=True
     )
 
 
-NO_RELATIONS = "images without relations"
-WITH_ITSELF = "relations of an object with itself"
-UNKNOWN = "relations with a label that has no name"
+def _coco_layout(
+    name: str,
+    path: Path | None,
+    split: str,
+    names: Sequence[str],
+    pictures: str,
+    images: str | None,
+    min_objects: int,
+    scene: str,
+    *,
+    archive: str = "",
+    lower: bool = False,
+) -> StreamedSet:
+    """Return the set ``name`` in COCO's layout; ``lower`` writes class labels in lower case.
+
+    The annotations are the file ``path``, or the first of ``names`` in the folder ``path``, or the
+    first of them in its ``archive``; ``pictures`` is the folder of its photos.
+    """
+    one_of("split", split, ("val", "train"))
+    given = given_or_default(path, name)
+    places = [given] if given.is_file() else [given / below for below in (*names, archive) if below]
+    file = next((place for place in places if place.is_file()), None)
+    if file is None:
+        raise DatasetError(
+            f"{given} has no {names[0]}: name the file, or fetch it with "
+            f"`scenewright data get {name}`"
+        )
+    member = names[0] if file.name == archive else None
+    folder = given if given.is_dir() else file.parent.parent if archive else file.parent
+    least = whole("min_objects", min_objects, 1)
+    photos = photos_in(images, [folder / pictures, folder / "images" / pictures], name)
+    check_scene(scene, ("none", "objects"), photos, name)
+    index = FileIndex(("images", "boxes"), [file], partial(_fill_coco, file, member))
+    return _photo_set(
+        name,
+        partial(_coco_images, file, index, lower),
+        [file],
+        photos,
+        least=least,
+        scene=scene,
+        **({"member": member} if member else {}),
+    )
+
+
+def _fill_coco(file: Path, member: str | None, rows: RowStore) -> dict[int, Any]:
+    """Store ``images`` and ``boxes`` by image id; return category id → name."""
+    names: dict[int, Any] = {}
+    keys = ("images", "annotations", "categories")
+    for key, number, entry in sections(file, keys, member=member):
+        place = f"{file}, {key}[{number}]"
+        if not isinstance(entry, dict):
+            raise DatasetError(f"{place} is not a JSON object: take the file as it was published")
+        if key == "categories":
+            names[_id(entry, "id", place, int)] = entry.get("name")
+        elif key == "images":
+            kept = [entry.get(k) for k in ("file_name", "width", "height")]
+            rows.add("images", _id(entry, "id", place), _WRITE(kept))
+        else:
+            image = _id(entry, "image_id", place)
+            boxes = entry.get("segments_info", [entry])
+            if not isinstance(boxes, list) or not all(isinstance(box, dict) for box in boxes):
+                raise DatasetError(f"{place}: segments_info must be a list of objects")
+            for box in boxes:
+                row = [number, box.get("category_id"), box.get("bbox"), box.get("iscrowd", 0)]
+                rows.add("boxes", image, _WRITE(row))
+    return names
+
+
+def _id(entry: dict[str, Any], key: str, place: str, kind: type = object) -> Any:
+    value = entry.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | str) or not isinstance(value, kind):
+        raise DatasetError(f'{place}: "{key}" must be the number of an entry, found {value!r:.60}')
+    return value
+
+
+def _coco_images(
+    file: Path, index: FileIndex[dict[int, Any]], lower: bool, left_out: Counter[str]
+) -> Iterator[_Image]:
+    rows, raw_names = index.open()
+    names = {
+        number: label_of(name, f"{file}, category {number}", lower)
+        for number, name in raw_names.items()
+    }
+    if (twice := rows.repeated("images")) is not None:
+        raise DatasetError(
+            f"{file}: images lists the id {twice!r} twice: results are kept by id, so "
+            "take the file as it was published"
+        )
+    if lost := rows.without("boxes", "images"):
+        left_out[LOST_IMAGE] += lost
+    for key, text in rows.rows("images"):
+        name, *sides = json.loads(text)
+        place = f"{file}, image {key}"
+        width, height = map(number_of, sides, (place, place), ("width", "height"))
+        boxes = (_coco_box(file, names, *json.loads(row)) for row in rows.texts("boxes", key))
+        name = name if isinstance(name, str) else ""
+        yield _Image(
+            str(key),
+            place,
+            _inside(boxes, (width, height), left_out),
+            [name],
+            (width, height),
+            {"file_name": name},
+        )
+
+
+def _coco_box(
+    file: Path, names: dict[int, str], number: int, category: Any, box: Any, crowd: Any
+) -> tuple[str, Box] | None:
+    """Return the class and (xmin, ymin, xmax, ymax) of an annotation; None for a crowd."""
+    place = f"{file}, annotations[{number}]"
+    if crowd:
+        return None
+    if not isinstance(category, int) or category not in names:
+        raise DatasetError(f"{place}: there is no category {category!r} in categories")
+    if not isinstance(box, list) or len(box) != 4:
+        raise DatasetError(f"{place}: bbox must be [x, y, width, height], found {box!r:.60}")
+    x, y, width, height = (number_of(side, place, "a side of bbox") for side in box)
+    return names[category], (x, y, x + width, y + height)
+
+
+OPEN_IMAGES_NAME = "open-images"
+OPEN_IMAGES_SPLITS = ("train", "validation", "test")
+SCENES = ("none", "objects", "relations")
+CLASSES = "class-descriptions-boxable.csv"
+ATTRIBUTES = "attributes-description.csv"
+PREDICATES = "relationships-description.csv"
 IS = "is"
 MADE_OF = "(made of)"
+_BOXES = ("ImageID", "LabelName", "XMin", "XMax", "YMin", "YMax")
+_ENDS = ("XMin1", "XMax1", "YMin1", "YMax1", "XMin2", "XMax2", "YMin2", "YMax2")
+_PREFIXES = ("oidv6-", "", "oidv7-")
+_ENDINGS = ("jpg", "jpeg", "png")
+
+
+def load_open_images(
+    path: Path | None = None,
+    *,
+    images: str | None = None,
+    split: str = "validation",
+    min_objects: int = 3,
+    scene: str = "none",
+) -> StreamedSet:
+    """Return photos with their boxes.
+
+    With ``scene="relations"`` a scene of the related objects, with ``"objects"`` one of all of them
+    without relations.
+
+    ``path`` is the folder of CSV files, ``split`` names those that are read, ``images`` is the
+    folder of photos (default: one with the split's name in ``path``). Raises ``DatasetError`` for
+    files that are not there, and on iteration for rows that are not in this form.
+    """
+    one_of("split", split, OPEN_IMAGES_SPLITS)
+    least = whole("min_objects", min_objects, 1)
+    folder = given_or_default(path, OPEN_IMAGES_NAME)
+    if not folder.is_dir():
+        raise DatasetError(f"{folder} is not a folder: name that of Open Images' CSV files")
+    photos = photos_in(images, (folder / split, folder / "images" / split), OPEN_IMAGES_NAME)
+    check_scene(scene, SCENES, photos, OPEN_IMAGES_NAME)
+    if photos is not None:
+        photos = Photos([*photos.folders, *(place / split for place in photos.folders)])
+    boxes, classes = (_find(folder, n) for n in (f"{split}-annotations-bbox.csv", CLASSES))
+    linked: list[Path | None] = [None] * 3
+    if scene == "relations":
+        linked = [_find(folder, n) for n in (f"{split}-annotations-vrd.csv", ATTRIBUTES)]
+        linked.append(_find(folder, PREDICATES, needed=False))
+    files = [boxes, classes, *linked]
+    there = [file for file in files if file is not None]
+    index = FileIndex(("boxes", "relations"), there, partial(_fill_open_images, *files))
+    read = partial(_open_images, boxes, index)
+    return _photo_set(OPEN_IMAGES_NAME, read, there, photos, least=least, scene=scene, split=split)
+
+
+def _find(folder: Path, name: str, needed: bool = True) -> Path | None:
+    for prefix in _PREFIXES:
+        for ending in ("", ".gz"):
+            if (file := folder / f"{prefix}{name}{ending}").is_file():
+                return file
+    if not needed:
+        return None
+    raise DatasetError(
+        f"{folder} has no {name} (also oidv6-{name}): fetch it with "
+        f"`scenewright data get {OPEN_IMAGES_NAME} --only …`"
+    )
+
+
+def _fill_open_images(
+    boxes: Path,
+    classes: Path,
+    relations: Path | None,
+    attributes: Path | None,
+    predicates: Path | None,
+    rows: RowStore,
+) -> tuple[dict[str, str], ...]:
+    """Store ``boxes`` and ``relations`` by image.
+
+    Return label → name of the classes and attributes in lower case, and of the predicates.
+    """
+    for place, row in rows_of(boxes, _BOXES):
+        sides = [number_of(row[key], place, key) for key in _BOXES[2:]]
+        kept = [row["LabelName"], *sides, row.get("IsGroupOf") == "1"]
+        rows.add("boxes", row["ImageID"], _WRITE(kept))
+    if relations is not None:
+        for place, row in rows_of(relations, ("ImageID", "LabelName1", "LabelName2")):
+            words = row.get("RelationshipLabel", row.get("RelationLabel"))
+            if words is None or not set(_ENDS) <= row.keys():
+                raise DatasetError(
+                    f"{relations} lacks a column of RelationshipLabel, "
+                    f"{', '.join(_ENDS)}: take the file as it was published"
+                )
+            sides = [number_of(row[key], place, key) for key in _ENDS]
+            kept = [row["LabelName1"], words, row["LabelName2"], *sides]
+            rows.add("relations", row["ImageID"], _WRITE(kept))
+    return tuple(map(_names, (classes, attributes, predicates)))
+
+
+def _names(file: Path | None) -> dict[str, str]:
+    """Return label → name, from two columns with or without a line of titles."""
+    if file is None:
+        return {}
+    with opened(file) as text:
+        return {
+            row[0].strip(): label_of(row[1], f"{file}, {row[0]}", lower=True)
+            for row in csv.reader(text)
+            if len(row) > 1
+        }
+
+
+def _open_images(
+    file: Path, index: FileIndex[tuple[dict[str, str], ...]], left_out: Counter[str]
+) -> Iterator[_Image]:
+    rows, names = index.open()
+
+    def boxes(key: Any, place: str) -> Iterator[tuple[str, Box] | None]:
+        for text in rows.texts("boxes", key):
+            label, left, right, top, bottom, group = json.loads(text)
+            if not group and label not in names[0]:
+                raise DatasetError(f"{place}: {CLASSES} has no label {label!r}: fetch both anew")
+            yield None if group else (names[0][label], (left, top, right, bottom))
+
+    def related(key: Any, place: str) -> SceneGraph | None:
+        found = [json.loads(text) for text in rows.texts("relations", key)]
+        return scene_of_rows(found, *names, place, left_out)
+
+    for key in rows.keys("boxes"):
+        place = f"{file}, image {key}"
+        yield _Image(
+            str(key),
+            place,
+            _inside(boxes(key, place), (1.0, 1.0), left_out),
+            [f"{key}.{ending}" for ending in _ENDINGS],
+            related=partial(related, key, place),
+        )
+
 
 _Row = Sequence[Any]
 _Key = tuple[str, tuple[float, ...]]
@@ -382,228 +550,3 @@ def _add(said: dict[str, str], word: str) -> None:
     while free in said:
         free, number = f"{key} {number}", number + 1
     said[free] = value
-
-
-OPEN_IMAGES_VERSION = 1
-OPEN_IMAGES_NAME = "open-images"
-OPEN_IMAGES_SPLITS = ("train", "validation", "test")
-SCENES = ("none", "objects", "relations")
-CLASSES = "class-descriptions-boxable.csv"
-ATTRIBUTES = "attributes-description.csv"
-PREDICATES = "relationships-description.csv"
-_BOXES = ("ImageID", "LabelName", "XMin", "XMax", "YMin", "YMax")
-_ENDS = ("XMin1", "XMax1", "YMin1", "YMax1", "XMin2", "XMax2", "YMin2", "YMax2")
-_PREFIXES = ("oidv6-", "", "oidv7-")
-_ENDINGS = ("jpg", "jpeg", "png")
-
-
-def load_open_images(
-    path: Path | None = None,
-    *,
-    images: str | None = None,
-    split: str = "validation",
-    min_objects: int = 3,
-    scene: str = "none",
-) -> StreamedSet:
-    """Return photos with their boxes.
-
-    With ``scene="relations"`` a scene of the related objects, with ``"objects"`` one of all of them
-    without relations.
-
-    ``path`` is the folder of CSV files, ``split`` names those that are read, ``images`` is the
-    folder of photos (default: one with the split's name in ``path``). Raises ``DatasetError`` for
-    files that are not there, and on iteration for rows that are not in this form.
-    """
-    one_of("split", split, OPEN_IMAGES_SPLITS)
-    least = whole("min_objects", min_objects, 1)
-    folder = given_or_default(path, OPEN_IMAGES_NAME)
-    if not folder.is_dir():
-        raise DatasetError(f"{folder} is not a folder: name that of Open Images' CSV files")
-    photos = photos_in(images, (folder / split, folder / "images" / split), OPEN_IMAGES_NAME)
-    check_scene(scene, SCENES, photos, OPEN_IMAGES_NAME)
-    if photos is not None:
-        photos = Photos([*photos.folders, *(place / split for place in photos.folders)])
-    files = _Files.of(folder, split, scene == "relations")
-    index = FileIndex(("boxes", "relations"), files.all(), files.fill)
-    return StreamedSet(
-        partial(_open_images_items, files.boxes, index, photos, least, scene),
-        name=OPEN_IMAGES_NAME,
-        version=OPEN_IMAGES_VERSION,
-        options={
-            "split": split,
-            "min_objects": least,
-            "scene": scene,
-            "photos": photos is not None,
-        },
-        files=lambda: [(file.name, file) for file in files.all()],
-        unique=True,
-    )
-
-
-def _find(folder: Path, name: str) -> Path | None:
-    for prefix in _PREFIXES:
-        for ending in ("", ".gz"):
-            if (file := folder / f"{prefix}{name}{ending}").is_file():
-                return file
-    return None
-
-
-def _needed(folder: Path, name: str) -> Path:
-    found = _find(folder, name)
-    if found is None:
-        raise DatasetError(
-            f"{folder} has no {name} (also oidv6-{name}): fetch it with "
-            f"`scenewright data get {OPEN_IMAGES_NAME} --only …`"
-        )
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Meaning of labels."""
-
-    classes: Mapping[str, str]
-    """Label → class, in lower case."""
-    attributes: Mapping[str, str]
-    """Label → attribute, in lower case, as published (``(made of)leather``)."""
-    predicates: Mapping[str, str]
-    """Label → words of a relation."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """CSV files of a split."""
-
-    boxes: Path
-    classes: Path
-    relations: Path | None
-    attributes: Path | None
-    predicates: Path | None
-
-    @classmethod
-    def of(cls, folder: Path, split: str, relations: bool) -> Self:
-        """Find the files in ``folder``, with those of relations if they are needed."""
-        boxes, classes = _needed(folder, f"{split}-annotations-bbox.csv"), _needed(folder, CLASSES)
-        if not relations:
-            return cls(boxes, classes, None, None, None)
-        linked = _needed(folder, f"{split}-annotations-vrd.csv")
-        return cls(boxes, classes, linked, _needed(folder, ATTRIBUTES), _find(folder, PREDICATES))
-
-    def all(self) -> list[Path]:
-        """Return the files that exist."""
-        found = (self.boxes, self.classes, self.relations, self.attributes, self.predicates)
-        return [file for file in found if file is not None]
-
-    def fill(self, rows: RowStore) -> Names:
-        """Store ``boxes`` and ``relations`` by image; return the names of labels."""
-        for place, row in rows_of(self.boxes, _BOXES):
-            sides = [number_of(row[key], place, key) for key in _BOXES[2:]]
-            kept = [row["LabelName"], *sides, row.get("IsGroupOf") == "1"]
-            rows.add("boxes", row["ImageID"], _WRITE(kept))
-        if self.relations is not None:
-            for place, row in rows_of(self.relations, ("ImageID", "LabelName1", "LabelName2")):
-                words = row.get("RelationshipLabel", row.get("RelationLabel"))
-                if words is None or not set(_ENDS) <= row.keys():
-                    raise DatasetError(
-                        f"{self.relations} lacks a column of RelationshipLabel, "
-                        f"{', '.join(_ENDS)}: take the file as it was published"
-                    )
-                sides = [number_of(row[key], place, key) for key in _ENDS]
-                kept = [row["LabelName1"], words, row["LabelName2"], *sides]
-                rows.add("relations", row["ImageID"], _WRITE(kept))
-        return Names(_names(self.classes), _names(self.attributes), _names(self.predicates))
-
-
-def _names(file: Path | None) -> dict[str, str]:
-    """Return label → name, from two columns with or without a line of titles."""
-    if file is None:
-        return {}
-    found: dict[str, str] = {}
-    with opened(file) as text:
-        for row in csv.reader(text):
-            if len(row) < 2:
-                continue
-            found[row[0].strip()] = label_of(row[1], f"{file}, {row[0]}", lower=True)
-    return found
-
-
-def _open_images_items(
-    file: Path,
-    index: FileIndex[Names],
-    photos: Photos | None,
-    least: int,
-    scene: str,
-    left_out: Counter[str],
-) -> Iterator[Item]:
-    rows, names = index.open()
-    for key in rows.keys("boxes"):
-        place = f"{file}, image {key}"
-        boxes = list(_boxes(rows.texts("boxes", key), names, place, left_out))
-        if len(boxes) < least:
-            left_out[too_few(least)] += 1
-            continue
-        photo = _photo(photos, str(key))
-        if photo is None and scene == "none":
-            left_out[NO_PHOTO] += 1
-            continue
-        graph: SceneGraph | None = None
-        if scene == "relations":
-            related = [json.loads(text) for text in rows.texts("relations", key)]
-            graph = scene_of_rows(
-                related, names.classes, names.attributes, names.predicates, place, left_out
-            )
-            if graph is None:
-                left_out[NO_RELATIONS] += 1
-                continue
-        elif scene == "objects":
-            if len(boxes) > MAX_OBJECTS:
-                left_out[TOO_MANY] += 1
-                continue
-            graph = scene_of(name for name, _ in boxes)
-        size = None if photo is None else _size(photo)
-        yield make_item(
-            place,
-            id=str(key),
-            scene=graph,
-            image=None if photo is None else str(photo),
-            detections=() if size is None else tuple(_in_pixels(boxes, size)),
-            meta={} if size is None else {"width": str(size[0]), "height": str(size[1])},
-        )
-
-
-def _boxes(
-    texts: list[str], names: Names, place: str, left_out: Counter[str]
-) -> Iterator[tuple[str, Box]]:
-    """Yield (class, box in shares of the image) of each single object."""
-    for text in texts:
-        label, left, right, top, bottom, group = json.loads(text)
-        if group:
-            left_out[CROWD] += 1
-            continue
-        if label not in names.classes:
-            raise DatasetError(f"{place}: {CLASSES} has no label {label!r}: fetch both anew")
-        inside = clipped((left, top, right, bottom), (1.0, 1.0))
-        if inside is None:
-            left_out[NO_AREA] += 1
-        else:
-            yield names.classes[label], inside
-
-
-def _in_pixels(boxes: list[tuple[str, Box]], size: tuple[int, int]) -> Iterator[Detection]:
-    width, height = size
-    for name, (left, top, right, bottom) in boxes:
-        yield Detection(name, (left * width, top * height, right * width, bottom * height))
-
-
-def _photo(photos: Photos | None, image: str) -> Path | None:
-    if photos is None:
-        return None
-    names = (f"{image}.{ending}" for ending in _ENDINGS)
-    return next((file for name in names if (file := photos.find(name))), None)
-
-
-def _size(photo: Path) -> tuple[int, int]:
-    try:
-        return upright_size(photo)
-    except ImageError as error:
-        raise DatasetError(f"{error}: fetch it again") from error

@@ -93,39 +93,20 @@ class PartOfSet:
 
     def __init__(self, dataset: Dataset, *said: str) -> None:
         """Describe a selection from ``dataset``, for the fingerprint."""
-        self._whole = dataset
+        self.whole = dataset
+        self.name, self.source, self.licence = dataset.name, dataset.source, dataset.licence
         self._said = said
-
-    @property
-    def whole(self) -> Dataset:
-        """The other set."""
-        return self._whole
-
-    @property
-    def name(self) -> str:
-        """Name of the whole set."""
-        return self._whole.name
-
-    @property
-    def source(self) -> str:
-        """Source of the whole set."""
-        return self._whole.source
-
-    @property
-    def licence(self) -> str:
-        """Licence of the whole set."""
-        return self._whole.licence
 
     @property
     def fingerprint(self) -> str:
         """Digest of the whole set's fingerprint and of the selection."""
-        said = "\x1f".join((self._whole.fingerprint, *self._said))
+        said = "\x1f".join((self.whole.fingerprint, *self._said))
         return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def left_out(self) -> Mapping[str, int]:
         """Entries that the whole set leaves out; unselected items are not counted."""
-        return self._whole.left_out
+        return self.whole.left_out
 
 
 class _Limited(PartOfSet):
@@ -135,7 +116,7 @@ class _Limited(PartOfSet):
 
     def __iter__(self) -> Iterator[Item]:
         """Return the first items."""
-        return islice(iter(self._whole), self._limit)
+        return islice(iter(self.whole), self._limit)
 
 
 class _Sampled(PartOfSet):
@@ -148,7 +129,7 @@ class _Sampled(PartOfSet):
     def __iter__(self) -> Iterator[Item]:
         """Yield the items of the sample, in the order of the whole set."""
         chosen = self._chosen()
-        for at, item in enumerate(self._whole):
+        for at, item in enumerate(self.whole):
             if at in chosen:
                 chosen.discard(at)
                 yield item
@@ -160,7 +141,7 @@ class _Sampled(PartOfSet):
         # Heaps whose first entry is the last of the draw: (−rank, place).
         heaps: dict[str, list[tuple[int, int]]] = {}
         held: Counter[str] = Counter()
-        for at, item in enumerate(self._whole):
+        for at, item in enumerate(self.whole):
             name = class_of(item, self._spec)
             if not name:
                 continue
