@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from scenewright.core.formats.base import numbered
 from scenewright.core.intent import listed
@@ -20,6 +22,7 @@ from scenewright.core.user_files import (
     other_separator,
     parsed_json,
 )
+from scenewright.core.validation import first_problem
 from scenewright.evals.datasets.base import (
     DOUBTS,
     NO_SCENE,
@@ -36,6 +39,7 @@ MOST_IN_A_LIST = 256 * 1024 * 1024
 """Most bytes of a JSON file that is read as a whole, for the small lists of prompts alone."""
 
 Row = dict[str, str]
+M = TypeVar("M", bound=BaseModel)
 
 
 @contextmanager
@@ -104,6 +108,16 @@ def parsed(text: str, place: str) -> Any:
     ``DatasetError`` with line and column for text that is none.
     """
     return parsed_json(text, place, DatasetError)
+
+
+def checked(kind: type[M], entry: Any, place: str) -> M:
+    """Return ``entry`` as a ``kind``; ``DatasetError`` with the place of what does not fit."""
+    try:
+        return kind.model_validate(entry)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        found = "" if problem["type"] == "missing" else f", found {problem['input']!r:.60}"
+        raise DatasetError(f"{place}: {first_problem(error)}{found}") from error
 
 
 def text_of(entry: dict[str, Any], key: str, place: str, needed: bool = True) -> str:

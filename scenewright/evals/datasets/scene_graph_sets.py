@@ -28,6 +28,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,13 +62,12 @@ from scenewright.evals.datasets.reading import (
     whole,
 )
 from scenewright.evals.datasets.vg_files import (
-    Aliases,
     Kept,
+    Preparation,
     Rules,
     VgFiles,
     VgImage,
     VgObject,
-    VgRelation,
     Vocabulary,
 )
 
@@ -363,7 +363,7 @@ def vocabulary_of(
     """
     reader = _opened(path, vg_files.TRAIN, splits, aliases, None, None, False, rules)
     reader.attributes = True
-    return reader.vocabulary(reader.splits()[vg_files.TRAIN], reader.aliases())
+    return reader.prepare(reader.splits())[1]
 
 
 def _opened(
@@ -439,107 +439,79 @@ def _there(given: str | None, default: Path, option: str) -> Path:
     return file
 
 
+@dataclass
 class _Reader:
-    """Options of a set, and its vocabulary once it is known."""
+    """Files and options of a set, and its vocabulary once it is known."""
 
-    def __init__(self, files: VgFiles, photos: Photos, split: str | None) -> None:
-        self.files, self.photos, self.split = files, photos, split
-        self.attributes, self.orphans = False, True
-        self.rules: Rules | None = None
-        self.splits_file: Path | None = None
-        self.vocabulary_file: Path | None = None
-        self.alias_files: tuple[Path, Path] | None = None
-        self._counted: tuple[list[tuple[int, int]], Vocabulary] | None = None
+    files: VgFiles
+    photos: Photos
+    split: str | None
+    attributes: bool = False
+    orphans: bool = True
+    rules: Rules | None = None
+    """None: nothing is filtered."""
+    splits_file: Path | None = None
+    vocabulary_file: Path | None = None
+    alias_files: tuple[Path, ...] = ()
+    counted: tuple[list[tuple[int, int]], Vocabulary] | None = None
 
     def all_files(self) -> list[Path]:
-        more = (self.splits_file, self.vocabulary_file, *(self.alias_files or ()))
+        more = (self.splits_file, self.vocabulary_file, *self.alias_files)
         return [*self.files.paths(), *(file for file in more if file is not None)]
 
     def splits(self) -> dict[str, frozenset[int]]:
         return {} if self.splits_file is None else vg_files.load_splits(self.splits_file)
 
-    def aliases(self) -> Aliases:
-        if self.alias_files is None:
-            return Aliases({}, {})
-        return Aliases(*map(vg_files.load_alias_file, self.alias_files))
-
-    def vocabulary(self, training: frozenset[int], aliases: Aliases) -> Vocabulary:
-        """Return the given vocabulary, or the one counted over the training split."""
+    def prepare(self, splits: dict[str, frozenset[int]]) -> tuple[Preparation, Vocabulary]:
+        """Return the preparation, and the given vocabulary or that of the training split."""
+        aliases = [vg_files.load_alias_file(file) for file in self.alias_files] or [{}, {}]
+        preparation = Preparation(self.rules or Rules(), *aliases)
         if self.vocabulary_file is not None:
-            return vg_files.load_vocabulary(self.vocabulary_file)
+            return preparation, vg_files.load_vocabulary(self.vocabulary_file)
         now = [signature(file) for file in self.all_files()]
-        if self._counted is None or self._counted[0] != now:
-            self._counted = now, self._count(training, aliases)
-        return self._counted[1]
-
-    def _count(self, training: frozenset[int], aliases: Aliases) -> Vocabulary:
-        rules = self.rules or Rules()
-        objects: Counter[str] = Counter()
-        words: Counter[str] = Counter()
-        for image in self.files.images(relations=False, attributes=self.attributes):
-            if image.id in training and not vg_files.is_small(image, rules):
-                vg_files.count_names(image, aliases, objects, words)
-        names = vg_files.frequent(objects, rules.min_object_instances)
-        predicates: Counter[str] = Counter()
-        for image in self.files.images():
-            if image.id in training and not vg_files.is_small(image, rules):
-                kept = vg_files.kept_objects(image, names, aliases, rules)
-                vg_files.count_predicates(image, kept, aliases, predicates)
-        return Vocabulary(
-            names,
-            vg_files.frequent(predicates, rules.min_relationship_instances),
-            vg_files.frequent(words, rules.min_attribute_instances),
-        )
+        if self.counted is None or self.counted[0] != now:
+            training = splits[vg_files.TRAIN]
+            found = preparation.vocabulary(self.files, training, self.attributes)
+            self.counted = now, found
+        return preparation, self.counted[1]
 
 
 def _visual_genome_items(reader: _Reader, left_out: Counter[str]) -> Iterator[Item]:
     splits = reader.splits()
     wanted = splits.get(reader.split or "")
-    limit: tuple[Vocabulary, Rules] | None = None
-    aliases = Aliases({}, {})
-    if reader.rules is not None:
-        aliases = reader.aliases()
-        limit = reader.vocabulary(splits[vg_files.TRAIN], aliases), reader.rules
+    limit = None if reader.rules is None else reader.prepare(splits)
     for image in reader.files.images(attributes=reader.attributes):
         if wanted is not None and image.id not in wanted:
             continue
-        kept: Kept | str
         if limit is None:
             kept = _as_it_is(image, left_out)
         else:
-            kept = vg_files.prepared(image, limit[0], aliases, limit[1], reader.split or "test")
+            kept = limit[0].prepared(image, limit[1], reader.split or "test")
         if isinstance(kept, str):
             left_out[kept] += 1
             continue
-        item = _item(reader, image, kept, limit, left_out)
+        item = _item(reader, image, kept, limit[1] if limit else None, left_out)
         if item is not None:
             yield item
 
 
 def _as_it_is(image: VgImage, left_out: Counter[str]) -> Kept | str:
     """Return the image without any filter; a merged number means its object."""
-    objects = []
-    for item in image.objects:
-        name = next((name for name in item.names if _usable(name)), None)
-        if name is None:
-            left_out[NO_NAME] += 1
-        else:
-            objects.append((item, name))
+    named = [(item, next(filter(_usable, item.names), None)) for item in image.objects]
+    objects = [(item, name) for item, name in named if name is not None]
+    if lost := len(named) - len(objects):
+        left_out[NO_NAME] += lost
     if not objects:
         return vg_files.FEW_OBJECTS
     if len(objects) > MAX_OBJECTS:
         return TOO_MANY
     own = {item.id for item, _ in objects}
     merged = {old: item.id for item, _ in objects for old in item.merged if old not in own}
-    relations = tuple(
-        VgRelation(
-            merged.get(relation.subject, relation.subject),
-            relation.predicate,
-            merged.get(relation.target, relation.target),
-        )
-        for relation in image.relations
-    )
-    return Kept(tuple(objects), relations)
+    relations = [
+        (merged.get(r.subject, r.subject), r.predicate, merged.get(r.target, r.target))
+        for r in image.relationships
+    ]
+    return Kept(objects, relations)
 
 
 def _usable(text: str) -> bool:
@@ -554,12 +526,12 @@ def _item(
     reader: _Reader,
     image: VgImage,
     kept: Kept,
-    limit: tuple[Vocabulary, Rules] | None,
+    vocabulary: Vocabulary | None,
     left_out: Counter[str],
 ) -> Item | None:
     place = f"{reader.files.graphs or reader.files.objects}, image {image.id}"
     relations = list(_relations(kept, left_out))
-    ends = {end for relation in relations for end in (relation.subject, relation.target)}
+    ends = {end for source, _, target in relations for end in (source, target)}
     # An object that is listed twice is one object.
     objects = {item.id: (item, name) for item, name in kept.objects}
     if not reader.orphans:
@@ -568,61 +540,56 @@ def _item(
         left_out[vg_files.FEW_RELATIONS] += 1
         return None
     ids = dict(zip(objects, numbered(name for _, name in objects.values()), strict=True))
+
+    def attributes(item: VgObject) -> dict[str, str]:
+        words = [word for word in dict.fromkeys(image.words(item)) if _usable(word)]
+        if vocabulary is not None and reader.rules is not None:
+            words = [word for word in words if word in vocabulary.attributes]
+            words = words[: reader.rules.max_attributes]
+        return dict(zip(keys_for(words), words, strict=True))
+
     try:
-        scene: SceneGraph = build(
+        scene = build(
             [
-                (ids[id_], name, _attributes(item, reader.attributes, limit))
+                (ids[id_], name, attributes(item) if reader.attributes else {})
                 for id_, (item, name) in objects.items()
             ],
-            [(ids[r.subject], r.predicate, ids[r.target], place) for r in relations],
+            [(ids[source], words, ids[target], place) for source, words, target in relations],
             place,
         )
     except FormatError as error:
         raise DatasetError(str(error)) from error
     photo = reader.photos.find(f"{image.id}.jpg")
-    width, height = image.size or (float("inf"), float("inf"))
-    detections = []
-    for item, name in objects.values():
-        x, y, w, h = item.box
-        inside = clipped((x, y, x + w, y + h), (width, height))
-        if inside is not None:
-            detections.append(Detection(name, inside))
-    meta = {} if image.size is None else {"width": f"{width:g}", "height": f"{height:g}"}
+    size = image.size or (float("inf"), float("inf"))
+    boxes = (
+        (name, clipped((one.x, one.y, one.x + one.w, one.y + one.h), size))
+        for one, name in objects.values()
+    )
+    meta = {"width": f"{size[0]:g}", "height": f"{size[1]:g}"} if image.size else {}
     return make_item(
         place,
         id=str(image.id),
         scene=scene,
         image=None if photo is None else str(photo),
-        detections=tuple(detections),
+        detections=tuple(Detection(name, box) for name, box in boxes if box is not None),
         meta=meta | ({"split": reader.split} if reader.split else {}),
     )
 
 
-def _relations(kept: Kept, left_out: Counter[str]) -> Iterator[VgRelation]:
+def _relations(kept: Kept, left_out: Counter[str]) -> Iterator[tuple[int, str, int]]:
     ids = {item.id for item, _ in kept.objects}
     seen: set[tuple[int, str, int]] = set()
     for relation in kept.relations:
-        key = relation.subject, " ".join(relation.predicate.split()), relation.target
-        if relation.subject not in ids or relation.target not in ids:
+        source, predicate, target = relation
+        key = source, " ".join(predicate.split()), target
+        if source not in ids or target not in ids:
             left_out[NO_END] += 1
-        elif relation.subject == relation.target:
+        elif source == target:
             left_out[WITH_ITSELF] += 1
-        elif not _usable(relation.predicate):
+        elif not _usable(predicate):
             left_out[NO_WORDS] += 1
         elif key in seen:
             left_out[REPEATED] += 1
         else:
             seen.add(key)
             yield relation
-
-
-def _attributes(
-    item: VgObject, wanted: bool, limit: tuple[Vocabulary, Rules] | None
-) -> dict[str, str]:
-    if not wanted:
-        return {}
-    words = [word for word in dict.fromkeys(item.attributes) if _usable(word)]
-    if limit is not None:
-        vocabulary, rules = limit
-        words = [word for word in words if word in vocabulary.attributes][: rules.max_attributes]
-    return dict(zip(keys_for(words), words, strict=True))

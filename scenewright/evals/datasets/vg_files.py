@@ -22,54 +22,106 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StrictInt,
+    StrictStr,
+)
 
 from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.datasets.json_stream import RowStore, elements, sections
-from scenewright.evals.datasets.reading import lines_of, number_of, opened, parsed
+from scenewright.evals.datasets.reading import checked, lines_of, opened, parsed
 
 
-@dataclass(frozen=True, slots=True)
-class VgObject:
+def _no_flag(value: Any) -> Any:
+    """Refuse true and false, which would be taken for 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("must be a number")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_no_flag), Field(allow_inf_nan=False)]
+"""A number, or the text of one."""
+Words = Annotated[list[StrictStr], BeforeValidator(lambda value: value or [])]
+"""A list of words; files also write null for none."""
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class VgObject(_Row):
     """One object as annotated."""
 
-    id: int
+    id: StrictInt = Field(validation_alias="object_id")
     """Its number, over all images."""
-    names: tuple[str, ...]
+    names: Annotated[Words, BeforeValidator(lambda v: [v] if isinstance(v, str) else v)] = Field(
+        default=[], validation_alias=AliasChoices("names", "name")
+    )
     """Names by annotators; may be empty."""
-    box: tuple[float, float, float, float]
-    """(x, y, width, height) in pixels."""
-    attributes: tuple[str, ...] = ()
+    x: Number
+    y: Number
+    w: Number
+    h: Number
+    attributes: Words = []
     """Bare words, such as ``brown``."""
-    merged: tuple[int, ...] = ()
+    merged: Annotated[list[StrictInt], BeforeValidator(lambda value: value or [])] = Field(
+        default=[], validation_alias="merged_object_ids"
+    )
     """Numbers of the same object that it replaces."""
 
 
-@dataclass(frozen=True, slots=True)
-class VgRelation:
+def _end(name: str) -> Any:
+    return Field(validation_alias=AliasChoices(AliasPath(name, "object_id"), f"{name}_id"))
+
+
+class VgRelation(_Row):
     """One relationship as annotated."""
 
-    subject: int
+    subject: StrictInt = _end("subject")
     """Number of an object."""
-    predicate: str
+    predicate: StrictStr = ""
     """As written, in any case; may be empty."""
-    target: int
+    target: StrictInt = _end("object")
     """Number of an object."""
 
 
-@dataclass(frozen=True, slots=True)
-class VgImage:
+class _Attributes(_Row):
+    object_id: StrictInt
+    attributes: Words = []
+
+
+class VgImage(_Row):
     """The annotations of one image."""
 
     id: int
-    objects: tuple[VgObject, ...]
+    objects: list[VgObject] = []
     """In the order of the file."""
-    relations: tuple[VgRelation, ...]
+    relationships: list[VgRelation] = []
     """In the order of the file; empty if they were not read."""
-    size: tuple[float, float] | None
+    attributes: list[_Attributes] = []
+    """Words of ``attributes.json``; empty if they were not read."""
+    size: tuple[Number, Number] | None = None
     """(width, height) in pixels; None without ``image_data.json``."""
+    _words: dict[int, list[str]] = PrivateAttr(default_factory=dict)
+
+    def model_post_init(self, context: Any) -> None:
+        """Collect the words of each object."""
+        for row in (*self.objects, *self.attributes):
+            number = row.id if isinstance(row, VgObject) else row.object_id
+            self._words.setdefault(number, []).extend(row.attributes)
+
+    def words(self, item: VgObject) -> Sequence[str]:
+        """Return the attributes of one of :attr:`objects`."""
+        return self._words[item.id]
 
 
 class VgFiles:
@@ -108,20 +160,25 @@ class VgFiles:
         file holds.
         """
         sizes = _joined(self.sizes)
-        if self.graphs is not None:
-            for place, image, entry in _entries(self.graphs):
-                yield _image(place, image, entry, entry, None, sizes)
-            return
-        if attributes and self.attributes is None:
-            raise DatasetError(
-                f"{self.objects}: there is no attributes.json beside it: fetch it with "
-                "`scenewright data get visual-genome`"
-            )
-        assert self.objects is not None
-        links = _joined(self.relations if relations else None)
-        words = _joined(self.attributes if attributes else None)
-        for place, image, entry in _entries(self.objects):
-            yield _image(place, image, entry, links.take(image), words.take(image), sizes)
+        others: dict[str, JoinedById] = {}
+        if self.graphs is None:
+            if attributes and self.attributes is None:
+                raise DatasetError(
+                    f"{self.objects}: there is no attributes.json beside it: fetch it with "
+                    "`scenewright data get visual-genome`"
+                )
+            others["relationships"] = _joined(self.relations if relations else None)
+            others["attributes"] = _joined(self.attributes if attributes else None)
+        main = self.graphs or self.objects
+        assert main is not None
+        for place, image, entry in _entries(main):
+            parts = {"objects": entry, "relationships": entry}
+            parts |= {key: file.take(image) or {} for key, file in others.items()}
+            row = {key: part[key] for key, part in parts.items() if key in part}
+            about = sizes.take(image)
+            if about is not None:
+                row["size"] = about.get("width"), about.get("height")
+            yield checked(VgImage, {**row, "id": image}, place)
 
 
 def find(folder: Path, stem: str) -> Path | None:
@@ -178,80 +235,6 @@ def _joined(file: Path | None) -> JoinedById:
     return JoinedById(iter(()) if file is None else _entries(file))
 
 
-def _image(
-    place: str,
-    image: int,
-    entry: dict[str, Any],
-    links: dict[str, Any] | None,
-    words: dict[str, Any] | None,
-    sizes: JoinedById,
-) -> VgImage:
-    said: dict[int, tuple[str, ...]] = {}
-    for row in _rows(words or {}, "attributes", place):
-        key = _number(row.get("object_id"), f"{place}, attributes")
-        said[key] = said.get(key, ()) + _texts(row.get("attributes"), f"{place}, attributes")
-    objects = tuple(_object(row, said, place) for row in _rows(entry, "objects", place))
-    relations = tuple(_relation(row, place) for row in _rows(links or {}, "relationships", place))
-    about = sizes.take(image)
-    size = None
-    if about is not None:
-        size = (
-            number_of(about.get("width"), place, "width"),
-            number_of(about.get("height"), place, "height"),
-        )
-    return VgImage(image, objects, relations, size)
-
-
-def _rows(entry: dict[str, Any], key: str, place: str) -> list[dict[str, Any]]:
-    rows = entry.get(key, [])
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise DatasetError(f'{place}: "{key}" must be a list of objects')
-    return rows
-
-
-def _object(row: dict[str, Any], said: dict[int, tuple[str, ...]], place: str) -> VgObject:
-    number = _number(row.get("object_id"), f"{place}, objects")
-    where = f"{place}, object {number}"
-    names = _texts(row.get("names", [row["name"]] if "name" in row else []), where)
-    x, y, width, height = (number_of(row.get(side), where, side) for side in "xywh")
-    merged = row.get("merged_object_ids") or []
-    if not isinstance(merged, list):
-        raise DatasetError(f"{where}: merged_object_ids must be a list of numbers")
-    return VgObject(
-        number,
-        names,
-        (x, y, width, height),
-        _texts(row.get("attributes"), where) + said.get(number, ()),
-        tuple(_number(other, f"{where}, merged_object_ids") for other in merged),
-    )
-
-
-def _relation(row: dict[str, Any], place: str) -> VgRelation:
-    ends = []
-    for end, key in (("subject", "subject_id"), ("object", "object_id")):
-        inner = row.get(end)
-        value = inner.get("object_id") if isinstance(inner, dict) else row.get(key)
-        ends.append(_number(value, f"{place}, relationships, {end}"))
-    predicate = row.get("predicate", "")
-    if not isinstance(predicate, str):
-        raise DatasetError(f"{place}, relationships: a predicate must be text")
-    return VgRelation(ends[0], predicate, ends[1])
-
-
-def _number(value: Any, place: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise DatasetError(f"{place}: the number of an object is needed, found {value!r:.60}")
-    return value
-
-
-def _texts(value: Any, place: str) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise DatasetError(f"{place}: a list of words is needed, found {value!r:.60}")
-    return tuple(value)
-
-
 SPLITS = ("train", "val", "test")
 TRAIN = "train"
 _DUMMIES = frozenset({"__image__", "__in_image__"})
@@ -294,16 +277,6 @@ class Rules(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Aliases:
-    """Names that mean the same."""
-
-    objects: Mapping[str, str]
-    """Name → canonical name."""
-    predicates: Mapping[str, str]
-    """Name → canonical name."""
-
-
-@dataclass(frozen=True, slots=True)
 class Vocabulary:
     """Names that are kept."""
 
@@ -316,10 +289,10 @@ class Vocabulary:
 class Kept:
     """One image after the preparation."""
 
-    objects: tuple[tuple[VgObject, str], ...]
+    objects: Sequence[tuple[VgObject, str]]
     """Objects with their class."""
-    relations: tuple[VgRelation, ...]
-    """Relationships between them, in the vocabulary's words."""
+    relations: Sequence[tuple[int, str, int]]
+    """Relationships between their numbers, in the vocabulary's words."""
 
 
 def load_splits(path: Path) -> dict[str, frozenset[int]]:
@@ -375,89 +348,93 @@ def dump_vocabulary(vocabulary: Vocabulary) -> str:
     return json.dumps(data, ensure_ascii=False, indent=1) + "\n"
 
 
-def is_small(image: VgImage, rules: Rules) -> bool:
-    """Return whether the image is too small for any split; one of unknown size counts as small."""
-    return rules.min_image_size > 0 and (
-        image.size is None or min(image.size) < rules.min_image_size
-    )
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """SG2Im's preparation of images."""
+
+    rules: Rules
+    objects: Mapping[str, str]
+    """Alias of a class → class."""
+    predicates: Mapping[str, str]
+    """Alias of a predicate → predicate."""
+
+    def is_small(self, image: VgImage) -> bool:
+        """Return whether the image is too small for any split, as one of unknown size is."""
+        least = self.rules.min_image_size
+        return least > 0 and (image.size is None or min(image.size) < least)
+
+    def vocabulary(self, files: VgFiles, training: Collection[int], attributes: bool) -> Vocabulary:
+        """Count the names of the ``training`` images, in two passes over ``files``."""
+        names: Counter[str] = Counter()
+        words: Counter[str] = Counter()
+        for image in files.images(relations=False, attributes=attributes):
+            if image.id in training and not self.is_small(image):
+                for item in image.objects:
+                    # A name twice of one object counts once.
+                    names.update({self.objects.get(name, name) for name in item.names})
+                    words.update(set(image.words(item)))
+        rules = self.rules
+        known = _frequent(names, rules.min_object_instances)
+        predicates: Counter[str] = Counter()
+        for image in files.images():
+            if image.id in training and not self.is_small(image):
+                ids = {item.id for item, _ in self._kept_objects(image, known)}
+                predicates.update(
+                    self._normalised(relation.predicate)
+                    for relation in image.relationships
+                    if relation.subject in ids and relation.target in ids
+                )
+        return Vocabulary(
+            known,
+            _frequent(predicates, rules.min_relationship_instances),
+            _frequent(words, rules.min_attribute_instances),
+        )
+
+    def prepared(self, image: VgImage, vocabulary: Vocabulary, split: str) -> Kept | str:
+        """Return the image as SG2Im keeps it, or the reason why it is left out."""
+        rules = self.rules
+        if self.is_small(image):
+            return SMALL
+        objects = self._kept_objects(image, vocabulary.objects)
+        if len(objects) < rules.min_objects:
+            return FEW_OBJECTS
+        if len(objects) > rules.max_objects:
+            return MANY_OBJECTS
+        ids = {item.id for item, _ in objects}
+        as_written = split != TRAIN and rules.predicates == "published"
+        relations = [
+            (relation.subject, predicate, relation.target)
+            for relation in image.relationships
+            if relation.subject in ids and relation.target in ids
+            for predicate in (
+                relation.predicate if as_written else self._normalised(relation.predicate),
+            )
+            if predicate in vocabulary.predicates
+        ]
+        if len(relations) < rules.min_relationships:
+            return FEW_RELATIONS
+        if len(relations) > rules.max_relationships:
+            return MANY_RELATIONS
+        return Kept(objects, relations)
+
+    def _kept_objects(self, image: VgImage, names: Collection[str]) -> list[tuple[VgObject, str]]:
+        """Return the large enough objects, each with the first of its names in ``names``."""
+        least = self.rules.min_object_size
+        named = (
+            (item, next((n for n in map(self._class, item.names) if n in names), None))
+            for item in image.objects
+            if min(item.w, item.h) >= least
+        )
+        return [(item, name) for item, name in named if name is not None]
+
+    def _class(self, name: str) -> str:
+        return self.objects.get(name, name)
+
+    def _normalised(self, predicate: str) -> str:
+        """Return a predicate in lower case, with its alias."""
+        lower = predicate.lower().strip()
+        return self.predicates.get(lower, lower)
 
 
-def count_names(
-    image: VgImage, aliases: Aliases, objects: Counter[str], words: Counter[str]
-) -> None:
-    """Count the classes and attributes of a training image.
-
-    A name twice of one object counts once.
-    """
-    for item in image.objects:
-        objects.update({aliases.objects.get(name, name) for name in item.names})
-        words.update(set(item.attributes))
-
-
-def frequent(counts: Counter[str], least: int) -> frozenset[str]:
-    """Return names with a count of at least ``least``."""
+def _frequent(counts: Counter[str], least: int) -> frozenset[str]:
     return frozenset(name for name, count in counts.items() if count >= least)
-
-
-def kept_objects(
-    image: VgImage, names: Collection[str], aliases: Aliases, rules: Rules
-) -> tuple[tuple[VgObject, str], ...]:
-    """Return the objects that are large enough, each with the first of its names in ``names``."""
-    kept = []
-    for item in image.objects:
-        if min(item.box[2:]) < rules.min_object_size:
-            continue
-        mapped = (aliases.objects.get(name, name) for name in item.names)
-        name = next((name for name in mapped if name in names), None)
-        if name is not None:
-            kept.append((item, name))
-    return tuple(kept)
-
-
-def normalised(predicate: str, aliases: Aliases) -> str:
-    """Return a predicate in lower case, with its alias."""
-    lower = predicate.lower().strip()
-    return aliases.predicates.get(lower, lower)
-
-
-def count_predicates(
-    image: VgImage,
-    kept: tuple[tuple[VgObject, str], ...],
-    aliases: Aliases,
-    predicates: Counter[str],
-) -> None:
-    """Count the predicates between kept objects of a training image."""
-    ids = {item.id for item, _ in kept}
-    for relation in image.relations:
-        if relation.subject in ids and relation.target in ids:
-            predicates[normalised(relation.predicate, aliases)] += 1
-
-
-def prepared(
-    image: VgImage, vocabulary: Vocabulary, aliases: Aliases, rules: Rules, split: str
-) -> Kept | str:
-    """Return the image as SG2Im keeps it, or the reason why it is left out."""
-    if is_small(image, rules):
-        return SMALL
-    objects = kept_objects(image, vocabulary.objects, aliases, rules)
-    if len(objects) < rules.min_objects:
-        return FEW_OBJECTS
-    if len(objects) > rules.max_objects:
-        return MANY_OBJECTS
-    ids = {item.id for item, _ in objects}
-    relations = []
-    for relation in image.relations:
-        predicate = relation.predicate
-        if split == TRAIN or rules.predicates == "normalised":
-            predicate = normalised(predicate, aliases)
-        if (
-            predicate in vocabulary.predicates
-            and relation.subject in ids
-            and relation.target in ids
-        ):
-            relations.append(VgRelation(relation.subject, predicate, relation.target))
-    if len(relations) < rules.min_relationships:
-        return FEW_RELATIONS
-    if len(relations) > rules.max_relationships:
-        return MANY_RELATIONS
-    return Kept(objects, tuple(relations))

@@ -306,17 +306,21 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     ("name", "data", "message"),
     [
         ("objects", [{"objects": []}], 'entry 0: "image_id" must be a number'),
-        ("objects", [{"image_id": 1, "objects": {}}], 'image 1: "objects" must be a list'),
-        ("objects", [{"image_id": 1, "objects": [{}]}], "image 1, objects: the number of an obj"),
+        ("objects", [{"image_id": 1, "objects": {}}], "image 1: objects: must be a list, found {}"),
+        (
+            "objects",
+            [{"image_id": 1, "objects": [{}]}],
+            r"image 1: objects\.0\.object_id: is required",
+        ),
         (
             "objects",
             [{"image_id": 1, "objects": [{"object_id": 1, "names": ["a"], "x": "?"}]}],
-            "image 1, object 1: x must be a number",
+            r"image 1: objects\.0\.x: must be a number, found '\?'",
         ),
         (
             "relationships",
             [{"image_id": 1, "relationships": [{"predicate": "on", "subject": {}}]}],
-            "image 1, relationships, subject: the number of an object is needed",
+            r"image 1: relationships\.0\.subject\.object_id: is required",
         ),
         ("vg_splits", {"train": [1], "val": [1], "test": []}, "image 1 is in train and in val"),
         ("vg_splits", {"train": [1]}, 'has no "val"'),
