@@ -17,6 +17,7 @@ from the journal by :func:`~scenewright.evals.store.journal.export`.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, aclosing, asynccontextmanager
@@ -72,7 +73,7 @@ class Worker(Protocol[T_contra]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSpec:
+class WorkerSpec(ABC):
     """Start-up arguments of every worker of a task; they can be sent to another process.
 
     The first three are the task's, the others are set by an engine.
@@ -94,6 +95,7 @@ class WorkerSpec:
     rate_limits: Any = None
     """Handle of the actor that holds the rate limits."""
 
+    @abstractmethod
     async def open(self, here: bool, stack: ExitStack) -> Worker[Any]:
         """Build the worker's models and load their weights.
 
@@ -101,7 +103,6 @@ class WorkerSpec:
             here: whether the folder can be opened; otherwise ``stores`` serves it.
             stack: what it opens is closed with it.
         """
-        raise NotImplementedError
 
 
 class ItemListener(Protocol):
