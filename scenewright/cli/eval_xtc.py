@@ -15,7 +15,6 @@ from scenewright.cli.progress import show_eval_progress
 from scenewright.config import OnModelChange
 
 if TYPE_CHECKING:
-    from scenewright.evals.datasets.base import Item
     from scenewright.evals.studies.xtc.report import XtcResults
     from scenewright.evals.studies.xtc.scores import XtcScores
 
@@ -80,7 +79,7 @@ def run(
         spec = asked.dataset.model_copy(update={"limit": limit})
         asked = asked.model_copy(update={"dataset": spec})
     settings = load_settings()
-    items = _ReadOnce(xtc_dataset(asked, folder, config.parent))
+    items = xtc_dataset(asked, folder, config.parent)
     plan = terminal.run_async(plan_xtc(asked, settings, config.parent, folder, items))
     if dry:
         lines = [
@@ -107,7 +106,7 @@ def run(
     if dry:
         return terminal.Exit.OK
     agree(plan.costs.usd, asked.limit_usd, yes, "raise limit_usd", plan.costs.unpriced)
-    with show_eval_progress(len(items.found), quiet) as show:
+    with show_eval_progress(plan.items + plan.left_out.total(), quiet) as show:
         results = terminal.run_async(
             run_xtc(
                 asked,
@@ -155,20 +154,6 @@ def report(
     page = write_report(results, out, paper=paper, most=facts)
     terminal.print_if_json({"page": page, **results_data(results, results.scores())})
     terminal.say(str(page))
-
-
-class _ReadOnce:
-    """Data set whose items are read once, for the plan and for the run."""
-
-    def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset
-        self.found: list[Item] = list(dataset)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._dataset, name)
-
-    def __iter__(self) -> Any:
-        return iter(self.found)
 
 
 def results_data(results: XtcResults, scores: dict[str, XtcScores]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from scenewright.core.facts import Answer, Verdict
 from scenewright.core.sqlite_file import SqliteFile
 from scenewright.evals.errors import EvalError
 from scenewright.evals.store.files import drafted
-from scenewright.evals.store.results import SCHEMAS, TABLES, Table
+from scenewright.evals.store.results import SCHEMAS, Schemas
 
 Features = NDArray[np.float32]
 UnitState = Literal["done", "unscored", "failed"]
@@ -64,11 +64,11 @@ class Unit:
     key: str
     """SHA-256 of all that decides it."""
     kind: str
-    """``item``, ``draw``, ``judge`` or ``score``."""
+    """``item``, ``draw``, ``judge`` or ``score``; other kinds of evaluations have their own."""
     state: UnitState = "done"
     reason: str = ""
     """Why it failed, or why something is unscored."""
-    rows: Mapping[Table, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    rows: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """Rows of the tables of results."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """JSON data for later steps."""
@@ -262,7 +262,7 @@ def _unit(row: tuple[Any, ...]) -> Unit:
 _ROWS = 1024
 _ITEMS = 128
 """Rows of ``items`` in memory: each holds a scene and all its questions."""
-_KINDS: dict[Table, str] = {
+_KINDS: Mapping[str, str] = {
     "items": "item",
     "rounds": "draw",
     "answers": "judge",
@@ -289,33 +289,40 @@ class Labels(Protocol):
 
 
 def export(
-    journal: Journal, plan: str, folder: Path, labels: Labels | None = None
+    journal: Journal,
+    plan: str,
+    folder: Path,
+    labels: Labels | None = None,
+    *,
+    schemas: Schemas = SCHEMAS,
+    kinds: Mapping[str, str] = _KINDS,
 ) -> dict[str, float]:
     """Write every table of ``plan`` into ``folder``, each whole or not at all.
 
-    ``labels`` go into the rows in place of the names of panels.
+    ``labels`` go into the rows in place of the names of panels. ``schemas`` are the columns of the
+    tables, and ``kinds`` the units that hold their rows.
 
     Gives what the rows add up to: images, calls of judges, tokens, dollars. Raises ``EvalError`` if
     the folder cannot be written.
     """
     totals = dict.fromkeys(("images", "answers", "tokens_in", "tokens_out", "usd"), 0.0)
-    for table in TABLES:
+    for table, schema in schemas.items():
         with (
             drafted(folder, table) as draft,
-            pq.ParquetWriter(draft, SCHEMAS[table], compression="zstd") as writer,
+            pq.ParquetWriter(draft, schema, compression="zstd") as writer,
         ):
-            for rows in _blocks(journal, plan, table, labels):
+            for rows in _blocks(journal, plan, table, kinds[table], labels):
                 _add(totals, table, rows)
-                writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMAS[table]))
+                writer.write_table(pa.Table.from_pylist(rows, schema=schema))
     return totals
 
 
 def _blocks(
-    journal: Journal, plan: str, table: Table, labels: Labels | None
+    journal: Journal, plan: str, table: str, kind: str, labels: Labels | None
 ) -> Iterator[list[dict[str, Any]]]:
     most = _ITEMS if table == "items" else _ROWS
     block: list[dict[str, Any]] = []
-    for unit in journal.units(plan, _KINDS[table]):
+    for unit in journal.units(plan, kind):
         rows = [dict(row) for row in unit.rows.get(table, ())]
         if labels is not None:
             look = unit.key if unit.kind == "judge" else str(unit.facts.get("look", ""))
@@ -332,7 +339,7 @@ def _blocks(
         yield block
 
 
-def _add(totals: dict[str, float], table: Table, rows: list[dict[str, Any]]) -> None:
+def _add(totals: dict[str, float], table: str, rows: list[dict[str, Any]]) -> None:
     for row in rows:
         if table == "rounds":
             totals["images"] += row["images_drawn"]

@@ -7,16 +7,15 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from scenewright.core.validation import FrozenModel
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.studies.paper import Printed
 
 
-class Column(BaseModel):
+class Column(FrozenModel):
     """A column."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     key: str
     """For files."""
@@ -31,10 +30,8 @@ def columns_of(titles: Mapping[str, str], digits: int = 1) -> tuple[Column, ...]
     return tuple(Column(key=key, title=title, digits=digits) for key, title in titles.items())
 
 
-class Cell(BaseModel):
+class Cell(FrozenModel):
     """A measured figure beside the paper's."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     measured: Estimate | None = None
     """None: this row is the paper's alone."""
@@ -60,10 +57,8 @@ class Cell(BaseModel):
         return "<br>".join(parts) or "–"
 
 
-class Row(BaseModel):
+class Row(FrozenModel):
     """A row."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     key: str
     """For files."""
@@ -87,10 +82,8 @@ class Row(BaseModel):
         return cls(key=f"paper/{key}", title=f"*paper:* {title}", cells=cells, paper_only=True)
 
 
-class Layout(BaseModel):
+class Layout(FrozenModel):
     """A table."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     """For example ``table4``."""

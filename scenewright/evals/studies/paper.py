@@ -23,8 +23,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from scenewright.core.validation import FiniteModel, FrozenModel
 from scenewright.evals.statistics.answers import FEWEST, AnswerVerdict, PlainAnswer
 from scenewright.evals.statistics.estimates import Estimate, number
 
@@ -33,10 +34,8 @@ _XTC_BENCH = "paper_xtc.toml"
 _PSG_BENCH = "paper_psg.toml"
 
 
-class Printed(BaseModel):
+class Printed(FiniteModel):
     """One figure of the paper."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     model: str
     """Whose, for example ``SDXL``."""
@@ -55,10 +54,8 @@ class Printed(BaseModel):
         return shown if self.sd is None else f"{shown} ± {self.sd:.2f}"
 
 
-class PaperRow(BaseModel):
+class PaperRow(FrozenModel):
     """A row of a table."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str
     """What drew."""
@@ -84,10 +81,8 @@ class PaperRow(BaseModel):
         return self.label or self.model
 
 
-class PaperTable(BaseModel):
+class PaperTable(FrozenModel):
     """A table."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     """For example ``table4``."""
@@ -155,10 +150,8 @@ class PaperTable(BaseModel):
         )
 
 
-class Statement(BaseModel):
+class Statement(FrozenModel):
     """What the text says of a plot or a cost."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     """For example ``fig7``."""
@@ -172,10 +165,8 @@ class Statement(BaseModel):
     """Categories that it calls harder."""
 
 
-class Paper(BaseModel):
+class Paper(FrozenModel):
     """All of it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     paper: str
     """The paper."""
@@ -246,10 +237,8 @@ COUNTED: dict[Verdict, str] = {
 """Verdict → what several statements do."""
 
 
-class Claim(BaseModel):
+class Claim(FiniteModel):
     """One statement of the paper, and the measured difference that bears on it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     where: str
     """Table or figure of the paper."""

@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from scenewright.core.validation import FrozenModel
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.served_versions import told_labels
 from scenewright.evals.statistics.estimates import Estimate, nothing, over_seeds
@@ -28,10 +29,8 @@ COLUMNS = (
 _OPEN = "how much of the prompts was read is not known"
 
 
-class PromptsRead(BaseModel):
+class PromptsRead(FrozenModel):
     """What of the prompts of some pictures was not read."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     pictures: int = Field(ge=0)
     """Pictures of which it is known."""

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from scenewright.config import OnModelChange
 from scenewright.config.profiles import Profile, split_judge
 from scenewright.config.settings import Settings, find_profile
+from scenewright.core.validation import FrozenModel
 from scenewright.evals.datasets.base import Dataset, DatasetSpec, SampleSpec
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.config import CONDITIONS, Condition, EvalConfig, MetricSpec, PanelSpec
@@ -29,10 +30,8 @@ if TYPE_CHECKING:
     from scenewright.evals.runner.progress import OnProgress
 
 
-class Context(BaseModel):
+class Context(FrozenModel):
     """An evaluation, or a trial of a study's own."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     set_name: str
     """The set."""
@@ -97,10 +96,8 @@ _UNDERSTANDERS = ("judge-a", "judge-c", "judge-weak")
 _MINIATURE_JUDGES = ("judge-a", "judge-b", "judge-c", "judge-d", "judge-weak", "judge-eager")
 
 
-class Setup(BaseModel):
+class Setup(FrozenModel):
     """What all studies of one call have in common."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     profile: str = MINIATURE
     """Profile that draws, steers its loops with its judges and reports with its report judges."""

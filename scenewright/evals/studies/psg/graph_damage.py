@@ -28,10 +28,10 @@ from scenewright.evals.statistics.estimates import Array, Estimate, difference, 
 from scenewright.evals.studies.layout import Column, Layout, Row, columns_of
 from scenewright.evals.studies.study import Context, Outcome, Setup, StudyDefinition, Trial
 from scenewright.evals.studies.xtc.base import Grader, Question
+from scenewright.evals.studies.xtc.grading import graded
 from scenewright.evals.studies.xtc.lookup import answer_of
 from scenewright.evals.studies.xtc.questions import questions_of
 from scenewright.evals.studies.xtc.scores import COMPARED
-from scenewright.evals.studies.xtc.units import graded
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

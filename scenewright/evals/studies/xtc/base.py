@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from PIL import Image
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.ports.backend import PromptCount
 from scenewright.core.scene import SceneGraph
+from scenewright.core.validation import FiniteModel, FrozenModel
 
 QuestionKind = Literal["attribute", "retrieval", "relation"]
 """What a question asks for: the value of an attribute, which object it is, or how two objects are
@@ -19,14 +20,16 @@ related (XTC-Bench, Sec. 3.2.5)."""
 QUESTION_KINDS: tuple[QuestionKind, ...] = ("attribute", "retrieval", "relation")
 
 
+BEST = 5
+"""The grade of an answer that is fully correct."""
+
+
 class XtcError(ScenewrightError, ValueError):
     """An evaluation of XTC-Bench that cannot be; says what to change."""
 
 
-class Question(BaseModel):
+class Question(FrozenModel):
     """A question about exactly one fact of a scene, or about one edge with all its predicates."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     """Stable within a scene: ``attribute:dog.1:color``, ``retrieval:dog.1``,
@@ -52,10 +55,8 @@ class Question(BaseModel):
     that it names."""
 
 
-class Unasked(BaseModel):
+class Unasked(FrozenModel):
     """A fact of the scene that no question asks for."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     fact: str
     """Its id."""
@@ -63,10 +64,8 @@ class Unasked(BaseModel):
     """Why: ``no attributes tell dog.1 from dog.2``."""
 
 
-class QuestionSheet(BaseModel):
+class QuestionSheet(FrozenModel):
     """All questions of a scene."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     questions: tuple[Question, ...]
     """Attributes, then retrievals, then relations, each in the scene's order."""
@@ -74,10 +73,8 @@ class QuestionSheet(BaseModel):
     """What could not be asked; every fact of the scene is in a question or here."""
 
 
-class Reply(BaseModel):
+class Reply(FrozenModel):
     """What a model said to one question."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     text: str | None
     """Its answer, in its words; None if it gave nothing usable."""
@@ -97,11 +94,6 @@ class DrawnPicture:
     """The words that the count is of; empty: those that the model was asked with."""
     count: PromptCount | None = None
     """How many tokens the prompt has, and how many were not read; None: not known."""
-
-
-def picture_of(drawn: Image.Image | DrawnPicture) -> DrawnPicture:
-    """Return a unified model's picture with the count of its prompt, where it has one."""
-    return drawn if isinstance(drawn, DrawnPicture) else DrawnPicture(drawn)
 
 
 @runtime_checkable
@@ -143,21 +135,22 @@ class UnifiedModel(Protocol):
         ...
 
 
-class Grade(BaseModel):
+class Grade(FrozenModel):
     """How well an answer fits the right one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    score: int | None = Field(ge=0, le=5)
+    score: int | None = Field(ge=0, le=BEST)
     """0 (fully wrong) to 5 (fully correct); None if it could not be graded."""
     reason: str = ""
     """Why not."""
 
+    @property
+    def share(self) -> float | None:
+        """The score as a number in [0, 1] (Sec. 3.3.1); None if there is none."""
+        return None if self.score is None else self.score / BEST
 
-class AnswerPair(BaseModel):
+
+class AnswerPair(FrozenModel):
     """Two answers to compare."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     question: str
     """What was asked."""
@@ -193,10 +186,8 @@ class Grader(Protocol):
         ...
 
 
-class FactScore(BaseModel):
+class FactScore(FiniteModel):
     """Both sides of one question: what was drawn, and what was understood."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     scene: str
     """Id of the item."""

@@ -6,12 +6,14 @@ A TOML file names a set × unified models × seeds, and the extractor, similarit
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from scenewright.agents.composers.language import LanguageComposer
 from scenewright.agents.composers.sentences import SentenceComposer
@@ -23,7 +25,7 @@ from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.vision import GraphExtractor
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.scene import SceneGraph
-from scenewright.core.validation import first_problem
+from scenewright.core.validation import FrozenModel, first_problem
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.base import call_plugin, is_plugin
 from scenewright.evals.metrics.graph_matching.embeddings import similarity_of
@@ -56,10 +58,8 @@ RULES = "rules"
 """Composer of the prompts where no language model is named."""
 
 
-class ModelSpec(BaseModel):
+class ModelSpec(FrozenModel):
     """A unified model: one of two parts, or a class of your own."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     profile: str | None = None
     """Profile whose backend draws."""
@@ -238,60 +238,63 @@ async def build_xtc_models(
     settings: Settings,
     given: XtcModelOverrides,
     root: Path,
-    scenes: Sequence[SceneGraph],
+    scenes: Iterable[SceneGraph],
     own: DatasetPredicates | None = None,
 ) -> XtcModels:
     """Build the models of ``config``; nothing is downloaded, and no weights are loaded yet.
 
     ``scenes`` are those of the set, for the judges' vocabulary; ``own``: what was counted in them.
-    Raises ``EvalError``,
-    ``SettingsError``, ``BackendError``, ``JudgeError``, ``MatchingError``, ``MetricError`` (of a
-    plug-in), ``XtcError`` and what extractors raise, before anything is drawn.
+    Raises ``EvalError``, ``SettingsError``, ``BackendError``, ``JudgeError``, ``MatchingError``,
+    ``MetricError`` (of a plug-in), ``XtcError`` and what extractors raise, before anything is
+    drawn.
     """
+
+    @cache
+    def words() -> tuple[Vocabulary, Predicates]:
+        """Return the words of judges; the set is read for them where a judge understands."""
+        found = vocabulary_of(config.vocabulary, scenes)
+        return found, _predicates(config, found, own)
 
     def built() -> XtcModels:
         models = given.models
         if models is None:
             models = [
-                _model(name, spec, config, settings, scenes, own)
-                for name, spec in config.models.items()
+                _model(name, spec, config, settings, words) for name, spec in config.models.items()
             ]
-        return XtcModels(
-            models=_told_apart(models),
+        if twice := [name for name, n in Counter(model.id for model in models).items() if n > 1]:
+            raise EvalError(
+                f"two models are called {twice[0]!r}: give every unified model a name of its own"
+            )
+        if not models:
+            raise EvalError("there is no model: give one or more, each a name of its own")
+        made = XtcModels(
+            models=tuple(models),
             extractor=given.extractor or _extractor(config.extractor, settings, root),
             grader=given.grader or grader_of(config.grader, settings),
             similarity=given.similarity or similarity_of(config.similarity),
-            composer=given.composer or composer_for(config, settings),
+            composer=given.composer or _composer(config, settings),
         )
+        # Files of weights are hashed, which takes seconds.
+        made.manifest()
+        return made
 
-    # Files of weights are hashed, which takes seconds.
-    xtc_models = await asyncio.to_thread(built)
-    await asyncio.to_thread(xtc_models.manifest)
-    return xtc_models
+    return await asyncio.to_thread(built)
 
 
-def composer_for(config: XtcConfig, settings: Settings) -> Composer:
+def _composer(config: XtcConfig, settings: Settings) -> Composer:
     """Return the composer of the prompts: rules, or a language model in the paper's stages."""
     if config.prompt == RULES:
         return SentenceComposer()
-
     return LanguageComposer(build_chat(config.prompt, settings, role="composer"), stages=True)
 
 
-def understander_of(
-    spec: str,
-    config: XtcConfig,
-    scenes: Sequence[SceneGraph],
-    settings: Settings,
-    own: DatasetPredicates | None = None,
+def _understander(
+    spec: str, settings: Settings, words: Callable[[], tuple[Vocabulary, Predicates]]
 ) -> Understander:
     """Return the understander ``judge:KIND:MODEL`` or ``chat:ACCOUNT:MODEL``."""
     kind, _, name = spec.partition(":")
     if kind == "judge":
-        words = vocabulary_of(config.vocabulary, scenes)
-        predicates = _predicates(config, words, own)
-        return JudgeUnderstander(build_judge(name, settings), words, predicates)
-
+        return JudgeUnderstander(build_judge(name, settings), *words())
     account, model = split_judge(name)
     chat = build_chat(name, settings, role="grader")
     if account in CHAT_KINDS:
@@ -316,8 +319,7 @@ def _model(
     spec: ModelSpec,
     config: XtcConfig,
     settings: Settings,
-    scenes: Sequence[SceneGraph],
-    own: DatasetPredicates | None,
+    words: Callable[[], tuple[Vocabulary, Predicates]],
 ) -> UnifiedModel:
     if spec.plugin is not None:
         made = call_plugin(spec.plugin, name, options=spec.options)
@@ -337,7 +339,7 @@ def _model(
     return Paired(
         name,
         backend_of(profile.backend, settings),
-        understander_of(spec.understander, config, scenes, settings, own),
+        _understander(spec.understander, settings, words),
         composer=None if spec.condition is None else composer_of(profile, settings),
         negative_prompt=profile.negative_prompt,
         steps=profile.steps,
@@ -346,17 +348,7 @@ def _model(
     )
 
 
-def _told_apart(models: Sequence[UnifiedModel]) -> tuple[UnifiedModel, ...]:
-    names = [model.id for model in models]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice or not names:
-        what = f"two models are called {twice[0]!r}" if twice else "there is no model"
-        raise EvalError(f"{what}: give every unified model a name of its own")
-    return tuple(models)
-
-
 def _extractor(spec: str | dict[str, Any], settings: Settings, root: Path) -> GraphExtractor:
-
     if isinstance(spec, str):
         named = str(root / Path(spec).expanduser()) if spec.endswith(".toml") else spec
         return extractor_of(named, settings)

@@ -29,7 +29,7 @@ import json
 import re
 import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from typing import Any, Literal, get_args
@@ -62,6 +62,7 @@ from scenewright.core.vocabulary import (
     kind_of,
     same_verbs,
 )
+from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.graph_matching.embeddings import (
     AUTO,
     EXACT,
@@ -70,9 +71,16 @@ from scenewright.evals.metrics.graph_matching.embeddings import (
     similarity_of,
 )
 from scenewright.evals.metrics.graph_matching.text_similarity import TextSimilarity, folded
-from scenewright.evals.studies.xtc.base import AnswerPair, Grade, Grader, XtcError
+from scenewright.evals.studies.xtc.base import (
+    BEST,
+    AnswerPair,
+    Grade,
+    Grader,
+    Question,
+    XtcError,
+)
 from scenewright.evals.studies.xtc.lookup import MISSING
-from scenewright.evals.studies.xtc.models import expected_call
+from scenewright.evals.studies.xtc.models import expected_call, numbered, whole_number
 from scenewright.evals.studies.xtc.questions import spoken_label
 from scenewright.prompts import load_prompt
 from scenewright.providers.usage import ExpectedUsage, Usage
@@ -127,8 +135,8 @@ class PanelGrader:
 
     async def grade(self, pairs: Sequence[AnswerPair]) -> list[Grade]:
         """Return one grade a pair, in order."""
-        sheets = await asyncio.gather(*(grader.grade(pairs) for grader in self.graders))
-        return [self._pooled(grades) for grades in zip(*sheets, strict=True)]
+        every = await asyncio.gather(*(grader.grade(pairs) for grader in self.graders))
+        return [self._pooled(grades) for grades in zip(*every, strict=True)]
 
     def _pooled(self, grades: Sequence[Grade]) -> Grade:
         given = [grade.score for grade in grades if grade.score is not None]
@@ -308,8 +316,6 @@ def list_likeness(table: Sequence[Sequence[float]]) -> float:
     return 2 * recall * precision / (recall + precision) if recall + precision else 0.0
 
 
-BEST = 5
-"""The grade of an answer that is fully correct."""
 EMPTY = "the answer is empty"
 """Why an answer without words has no grade."""
 
@@ -448,81 +454,40 @@ class ChatGrader(CachingGrader):
             }
             for number, pair in enumerate(pairs, 1)
         ]
-        sheet = _Sheet(len(pairs))
+        scores: dict[int, int] = {}
+        problems = dict.fromkeys(range(1, len(pairs) + 1), "the model gave no score")
+        strict = True
+
+        def read(arguments: Mapping[str, Any]) -> None:
+            """Take what can be used of the first reply or, where it lacks scores, of the second."""
+            nonlocal strict
+            found = numbered(arguments, "scores", "score", len(pairs))
+            for number, said in found.items():
+                score = whole_number(said[0]) if said else None
+                if len(said) == 1 and score is not None and 0 <= score <= BEST:
+                    scores[number] = score
+                    problems.pop(number, None)
+                elif said and number not in scores:
+                    given = f"the score {shortened(repr(said[0]))} is not one of 0 to {BEST}"
+                    problems[number] = (
+                        given if len(said) == 1 else f"the model gave {len(said)} scores"
+                    )
+            first, strict = strict, False
+            if problems and (first or not scores):
+                told = (f"pair {number}: {problem}" for number, problem in problems.items())
+                raise ValueError("; ".join(told))
+
         messages = [HumanMessage(prompt.render(pairs=as_data(rows)))]
-        tool = tool_of(prompt)
         try:
             async with self._gate:
-                await ask_for(self.chat, messages, tool, sheet.read)
+                await ask_for(self.chat, messages, tool_of(prompt), read)
         except Exception as error:
             # Whatever the model's library raises costs this call's pairs and no others.
-            sheet.fail(error_text(error))
-        return sheet.grades()
-
-
-class _Sheet:
-    """The scores of one call: of its first reply and, where that lacks some, of the second."""
-
-    def __init__(self, pairs: int) -> None:
-        self._scores: dict[int, int] = {}
-        self._problems = {number: "the model gave no score" for number in range(1, pairs + 1)}
-        self._strict = True
-
-    def read(self, arguments: Mapping[str, Any]) -> None:
-        """Take what can be used of the first reply or, where it lacks scores, of the second.
-
-        Raises ``ValueError`` where there is nothing, or at first not all.
-        """
-        rows = arguments.get("scores")
-        if not isinstance(rows, list):
-            raise ValueError('there is no list "scores"')
-        said: dict[int, list[Any]] = {}
-        for row in rows:
-            number = _whole(row.get("number")) if isinstance(row, Mapping) else None
-            if number is not None and number in {*self._problems, *self._scores}:
-                said.setdefault(number, []).append(row.get("score"))
-        for number, scores in said.items():
-            score = _whole(scores[0])
-            if len(scores) > 1:
-                self._note(number, f"the model gave {len(scores)} scores")
-            elif score is None or not 0 <= score <= BEST:
-                self._note(number, f"the score {shortened(repr(scores[0]))} is not one of 0 to 5")
-            else:
-                self._scores[number] = score
-                self._problems.pop(number, None)
-        first, self._strict = self._strict, False
-        if self._problems and (first or not self._scores):
-            raise ValueError("; ".join(self._told()))
-
-    def _note(self, number: int, problem: str) -> None:
-        if number not in self._scores:
-            self._problems[number] = problem
-
-    def _told(self) -> Iterator[str]:
-        for number, problem in self._problems.items():
-            yield f"pair {number}: {problem}"
-
-    def fail(self, reason: str) -> None:
-        """Give every open pair the reason of a call without a usable reply."""
-        self._problems = dict.fromkeys(self._problems, reason)
-
-    def grades(self) -> list[Grade]:
-        """Return one grade a pair, in order."""
+            problems = dict.fromkeys(problems, error_text(error))
         return [
-            Grade(score=self._scores.get(number), reason=self._problems.get(number, ""))
-            for number in sorted({*self._scores, *self._problems})
+            Grade(score=scores.get(number), reason=problems.get(number, ""))
+            for number in range(1, len(pairs) + 1)
         ]
-
-
-def _whole(value: object) -> int | None:
-    """Return ``value`` as a whole number; None for what is none."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
-        return int(value) if len(value.strip()) < 10 else None
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, int) else None
 
 
 def _shown(text: str) -> str:
@@ -620,6 +585,23 @@ def score_of(value: float) -> int:
     return sum(value >= least for least in CUT_OFFS)
 
 
+async def graded(grader: Grader, pairs: Sequence[tuple[Question, str]]) -> list[Grade]:
+    """Return the grades of answers to questions; of several relations the best match counts.
+
+    Raises ``EvalError`` for a grader that miscounts.
+    """
+    if not pairs:
+        return []
+    asked = [
+        AnswerPair(question=q.text, expected=q.answer, given=text, best=q.kind == "relation")
+        for q, text in pairs
+    ]
+    grades = await grader.grade(asked)
+    if len(grades) != len(asked):
+        raise EvalError(f"{grader.id} gave {len(grades)} grades to {len(asked)} answers")
+    return grades
+
+
 _SIMILARITIES = (AUTO, EXACT, LEXICAL, SENTENCES)
 
 
@@ -645,15 +627,10 @@ def grader_of(spec: str, settings: Settings | None = None) -> Grader:
                 return PanelGrader(graders, pooling)
             except ValueError as error:
                 raise XtcError(f"the grader {spec!r}: {error}") from error
-    if spec.partition(":")[0] in _SIMILARITIES:
+    kind, _, model = spec.partition(":")
+    if kind in _SIMILARITIES:
         return SimilarityGrader(similarity_of(spec))
-    return _chat_grader(spec, settings)
-
-
-def _chat_grader(spec: str, settings: Settings | None) -> ChatGrader:
-
-    kind, colon, model = spec.partition(":")
-    if not colon or not model or kind in (*CHAT_KINDS, *JUDGE_KINDS, DECISION_KIND):
+    if not model or kind in (*CHAT_KINDS, *JUDGE_KINDS, DECISION_KIND):
         raise XtcError(
             f"no grader {spec!r}: name a language model of an account as account:model, or take "
             f"{', '.join(_SIMILARITIES[:3])}, {SENTENCES}:MODEL or mean(ONE, OTHER)"

@@ -30,7 +30,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 from PIL import Image
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from scenewright.agents.chat.language_replies import as_data, ask_for, digest_of, name_of, tool_of
 from scenewright.agents.judges.pictures import ImagePreparation, image_tokens, prepare, text_tokens
@@ -45,6 +45,7 @@ from scenewright.core.predicate_statistics import DEFAULT, PredicateStatistics, 
 from scenewright.core.questions import relation_options
 from scenewright.core.referring import option_text
 from scenewright.core.scene import SceneGraph
+from scenewright.core.validation import FrozenModel
 from scenewright.evals.runner.config import digest
 from scenewright.evals.runner.dataset_predicates import Predicates, mark_of
 from scenewright.evals.studies.xtc.base import DrawnPicture, Question, Reply, UnifiedModel, XtcError
@@ -164,30 +165,47 @@ def read_answers(arguments: Mapping[str, Any], n: int) -> list[Reply]:
     A number that is missing or given with different answers has no text and a reason; numbers that
     were not asked are passed over. Raises ``ValueError`` if nothing at all is usable.
     """
-    rows = arguments.get("answers")
-    if not isinstance(rows, list):
-        raise ValueError("answers is not a list of {number, answer}")
-    found: dict[int, list[str]] = {}
-    for row in rows:
-        number = row.get("number") if isinstance(row, dict) else None
-        said = row.get("answer") if isinstance(row, dict) else None
-        if not isinstance(number, int) or isinstance(number, bool) or not isinstance(said, str):
+    replies, usable = [], False
+    for number, said in numbered(arguments, "answers", "answer", n).items():
+        given: dict[str, str] = {}
+        for text in said:
+            if isinstance(text, str) and (short := " ".join(clean(text, MOST_ANSWER).split())):
+                given.setdefault(short.casefold(), short)
+        usable = usable or bool(given)
+        if len(given) == 1:
+            replies.append(Reply(text=next(iter(given.values()))))
             continue
-        text = " ".join(clean(said, MOST_ANSWER).split())
-        if 1 <= number <= n and text:
-            given = found.setdefault(number, [])
-            if text.casefold() not in (other.casefold() for other in given):
-                given.append(text)
-    if not found and n:
+        what = "left out" if not given else f"given {len(given)} times, differently"
+        reason = f"the model's answer to question {number} was {what}"
+        replies.append(Reply(text=None, reason=reason))
+    if n and not usable:
         raise ValueError(f"no answer to any of the numbers 1 to {n}")
-    return [_reply(at, found.get(at, [])) for at in range(1, n + 1)]
+    return replies
 
 
-def _reply(number: int, given: Sequence[str]) -> Reply:
-    if len(given) == 1:
-        return Reply(text=given[0])
-    what = "left out" if not given else f"given {len(given)} times, differently"
-    return Reply(text=None, reason=f"the model's answer to question {number} was {what}")
+def numbered(arguments: Mapping[str, Any], field: str, value: str, n: int) -> dict[int, list[Any]]:
+    """Return for each of the numbers 1 to ``n`` what the rows of a tool's ``field`` say of it.
+
+    Other numbers are passed over. Raises ``ValueError`` if there are no rows.
+    """
+    rows = arguments.get(field)
+    if not isinstance(rows, list):
+        raise ValueError(f'there is no list "{field}" of {{number, {value}}}')
+    found: dict[int, list[Any]] = {number: [] for number in range(1, n + 1)}
+    for row in rows:
+        number = whole_number(row.get("number")) if isinstance(row, Mapping) else None
+        if number in found:
+            found[number].append(row.get(value))
+    return found
+
+
+def whole_number(value: object) -> int | None:
+    """Return ``value`` as a whole number; None for what is none."""
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
+        return int(value) if len(value.strip()) < 10 else None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 @dataclass(frozen=True)
@@ -270,9 +288,16 @@ class Paired:
 
     def expected_drawing(self, text: str) -> ExpectedUsage:
         """Return what drawing ``text`` is expected to take; nothing on this machine."""
-        tell: Any = getattr(self.backend, "expected", lambda text: ExpectedUsage())
-        found: ExpectedUsage = tell(text)
-        return found
+        return _expected(self.backend, text)
+
+    def expected_answers(
+        self, size: tuple[int, int], questions: Sequence[Question]
+    ) -> ExpectedUsage:
+        """Return what answering is expected to take; nothing on this machine.
+
+        ``size`` is (width, height) of the picture in pixels.
+        """
+        return _expected(self.understander, size, questions)
 
     async def load(self) -> None:
         """Load the weights of both, of those that can be loaded ahead."""
@@ -291,13 +316,18 @@ def expected_call(chat: BaseChatModel, usage: Usage) -> ExpectedUsage:
     return ExpectedUsage(1, usage, 0.0 if price is None else price(usage))
 
 
+def _expected(model: Any, *asked: Any) -> ExpectedUsage:
+    """Return what ``model`` expects to take; nothing for one that does not tell."""
+    found: ExpectedUsage = getattr(model, "expected", lambda *_: ExpectedUsage())(*asked)
+    return found
+
+
 def drawing_mark(model: UnifiedModel) -> str:
     """Return what decides the pictures of ``model``.
 
     That is its ``drawing_fingerprint``, else its whole fingerprint.
     """
-    found: str = getattr(model, "drawing_fingerprint", None) or model.fingerprint
-    return found
+    return str(getattr(model, "drawing_fingerprint", None) or model.fingerprint)
 
 
 def understanding_mark(model: UnifiedModel) -> str:
@@ -305,8 +335,7 @@ def understanding_mark(model: UnifiedModel) -> str:
 
     That is its ``understanding_fingerprint``, else its whole fingerprint.
     """
-    found: str = getattr(model, "understanding_fingerprint", None) or model.fingerprint
-    return found
+    return str(getattr(model, "understanding_fingerprint", None) or model.fingerprint)
 
 
 def parts_of(model: UnifiedModel) -> dict[str, str]:
@@ -321,10 +350,8 @@ def _no_picture(name: str) -> Image.Image:
 _VERSION = 2
 
 
-class Vocabulary(BaseModel):
+class Vocabulary(FrozenModel):
     """The answers that there are."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     values: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Attribute key → its values."""
@@ -337,26 +364,24 @@ class Vocabulary(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for what, words in (("labels", self.labels), ("predicates", self.predicates)):
+        lists = {"labels": self.labels, "predicates": self.predicates}
+        lists |= {f"values.{key}": words for key, words in self.values.items()}
+        for what, words in lists.items():
             if len(set(words)) != len(words):
                 raise ValueError(f"{what} lists a word twice: keep one")
-        for key, words in self.values.items():
-            if len(set(words)) != len(words):
-                raise ValueError(f"values.{key} lists a word twice: keep one")
         return self
 
     @classmethod
     def of(cls, scenes: Iterable[SceneGraph]) -> Vocabulary:
         """Return the words of ``scenes``, each list in alphabetical order."""
         values: dict[str, set[str]] = {}
-        labels: set[str] = set()
-        predicates: set[str] = set()
+        labels, predicates = set[str](), set[str]()
         for scene in scenes:
+            labels.update(item.name for item in scene.objects)
+            predicates.update(relation.predicate for relation in scene.relations)
             for item in scene.objects:
-                labels.add(item.name)
                 for key, value in item.attributes.items():
                     values.setdefault(key, set()).add(value)
-            predicates.update(relation.predicate for relation in scene.relations)
         return cls(
             values={key: tuple(sorted(found)) for key, found in sorted(values.items())},
             labels=tuple(sorted(labels)),
@@ -417,10 +442,8 @@ class JudgeUnderstander:
 
         ``size`` is (width, height) of the picture in pixels.
         """
-        tell: Any = getattr(self.judge, "expected", lambda size, facts: ExpectedUsage())
-        asked = map(self._askable, questions)
-        found: ExpectedUsage = tell(size, [fact for one, _ in asked for fact in one.values()])
-        return found
+        asked = (self._askable(question)[0] for question in questions)
+        return _expected(self.judge, size, [fact for one in asked for fact in one.values()])
 
     def outside(self, question: Question) -> str:
         """Return why a judge of few words cannot be asked ``question``; empty if it can.
@@ -453,27 +476,29 @@ class JudgeUnderstander:
         if question.kind == "relation":
             known = self.predicates or self.vocabulary.options
             known = load_predicates(known) if isinstance(known, str) else known
-            facts = [
-                _relation(f"{question.id}/{number}", question, word, known)
+            return {
+                word: _relation(f"{question.id}/{number}", question, word, known)
                 for number, word in enumerate(self.vocabulary.predicates)
-            ]
-            return dict(zip(self.vocabulary.predicates, facts, strict=True))
+            }
+        phrase = " ".join(question.phrases)
         if question.kind == "retrieval":
-            words: Sequence[str] = self.vocabulary.labels
-            asked = [_there(" ".join([*question.phrases, word])) for word in words]
+            words = self.vocabulary.labels
         else:
             words = self.vocabulary.values.get(question.key or "", ())
-            asked = [f"Is the {' '.join(question.phrases)} {word}?" for word in words]
-        return {
-            word: Fact(
+        found = {}
+        for number, word in enumerate(words):
+            text = f"Is the {phrase} {word}?"
+            if question.kind == "retrieval":
+                thing = " ".join([*question.phrases, word])
+                text = f"Is there {article(thing)} {thing} in the image?"
+            found[word] = Fact(
                 id=f"{question.id}/{number}",
                 kind="attribute",
                 subject="subject",
                 statement=text,
                 question=text,
             )
-            for number, (word, text) in enumerate(zip(words, asked, strict=True))
-        }
+        return found
 
 
 def vocabulary_of(spec: str | Vocabulary, scenes: Iterable[SceneGraph]) -> Vocabulary:
@@ -501,10 +526,6 @@ def vocabulary_of(spec: str | Vocabulary, scenes: Iterable[SceneGraph]) -> Vocab
     )
 
 
-def _there(phrase: str) -> str:
-    return f"Is there {article(phrase)} {phrase} in the image?"
-
-
 def _relation(id: str, question: Question, word: str, predicates: PredicateStatistics) -> Fact:
     first, second = (*question.phrases, "thing", "thing")[:2]
     return Fact(
@@ -528,18 +549,13 @@ def _likeliest(
     if not choices:
         what = f"values of {question.key!r}" if question.kind == "attribute" else question.kind
         return Reply(text=None, reason=f"the judge was given no words for {what}")
-    known: dict[str, Answer] = {}
+    chances: dict[str, float] = {}
     for word, fact in choices.items():
         answer = answers.get(fact.id)
         if answer is None or answer.state not in ("yes", "no"):
             # The word that was not judged could be the likeliest.
             reason = "" if answer is None else answer.reason
             return Reply(text=None, reason=reason or f"the judge gave no answer about {word!r}")
-        known[word] = answer
-    return Reply(text=max(known, key=lambda word: _chance(known[word])))
-
-
-def _chance(answer: Answer) -> float:
-    if answer.probability is not None:
-        return answer.probability
-    return 1.0 if answer.state == "yes" else 0.0
+        said = float(answer.state == "yes")
+        chances[word] = said if answer.probability is None else answer.probability
+    return Reply(text=max(chances, key=lambda word: chances[word]))

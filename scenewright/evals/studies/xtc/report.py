@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from jinja2 import PackageLoader
 from markupsafe import Markup
 
@@ -29,7 +28,6 @@ from scenewright.evals.reporting.pages import Thumbs, asset, environment
 from scenewright.evals.runner.dataset_predicates import told_of
 from scenewright.evals.statistics.answers import PlainAnswer, highest_answer
 from scenewright.evals.statistics.estimates import Estimate
-from scenewright.evals.store.files import drafted
 from scenewright.evals.store.results import IMAGES, Results, fields
 from scenewright.evals.studies import readings
 from scenewright.evals.studies.layout import Cell, Column, Layout, Row, as_csv
@@ -43,7 +41,7 @@ from scenewright.evals.studies.xtc.scores import (
     quadrant_of,
     xtc_scores,
 )
-from scenewright.evals.studies.xtc.units import READ
+from scenewright.evals.studies.xtc.work import READ
 from scenewright.runs.folder import write_json
 
 if TYPE_CHECKING:
@@ -163,14 +161,6 @@ def fact_score(row: dict[str, Any]) -> FactScore:
         final=bool(row.get("final")),
         **{name: row[name] for name in FactScore.model_fields if name not in ("scene", "final")},
     )
-
-
-def write_tables(folder: Path, tables: Mapping[str, Sequence[dict[str, Any]]]) -> None:
-    """Write the tables, each whole or not at all. Raises ``EvalError`` if that fails."""
-    for name, schema in XTC_SCHEMAS.items():
-        with drafted(folder, name) as draft:
-            made = pa.Table.from_pylist(list(tables[name]), schema=schema)
-            pq.write_table(made, draft, compression="zstd")
 
 
 def write_summary(results: XtcResults) -> dict[str, XtcScores]:

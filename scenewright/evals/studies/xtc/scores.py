@@ -31,8 +31,9 @@ from typing import Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from scenewright.core.validation import FiniteModel, FrozenModel
 from scenewright.evals.statistics.estimates import RESAMPLES, Estimate, nothing
 from scenewright.evals.statistics.figures import Bootstrap, Statistic
 from scenewright.evals.studies.readings import PromptsRead
@@ -52,10 +53,8 @@ COMPARED: tuple[QuestionKind, ...] = ("attribute", "relation")
 """Kinds of facts that count for G, CCTA and AW-CCTA of all kinds together."""
 
 
-class NodeCount(BaseModel):
+class NodeCount(FrozenModel):
     """How many objects of a scene have a partner in a drawn picture."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     scene: str
     """Id of the item."""
@@ -65,10 +64,8 @@ class NodeCount(BaseModel):
     """Those of them with a partner."""
 
 
-class Scores(BaseModel):
+class Scores(FiniteModel):
     """The figures of some facts."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     generation: Estimate
     """G, in [0, 1]."""
@@ -94,10 +91,8 @@ class Scores(BaseModel):
     """Questions without v."""
 
 
-class XtcScores(BaseModel):
+class XtcScores(FiniteModel):
     """All figures of one model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     compared: tuple[QuestionKind, ...]
     """Kinds of facts that count for G, CCTA and AW-CCTA in :attr:`overall`, :attr:`matched` and

@@ -17,7 +17,7 @@ from scenewright.core.formats import load_scene
 from scenewright.core.ports.vision import Detection
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.studies.xtc.base import XtcError
-from scenewright.evals.studies.xtc.units import prompt_of, views_of
+from scenewright.evals.studies.xtc.prompting import prompt_of, views_of
 from scenewright.tools.vision.extraction.views import GREY
 from tests.agents.replying import Reply, ReplyingChat
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from scenewright.core.formats import load_scene
 from scenewright.core.scene import Attributes, SceneGraph, SceneObject
-from scenewright.evals.studies.xtc.base import Question, Reply, UnifiedModel, picture_of
+from scenewright.evals.studies.xtc.base import DrawnPicture, Question, Reply, UnifiedModel
 from scenewright.evals.studies.xtc.models import drawing_mark, parts_of, understanding_mark
 from scenewright.evals.studies.xtc.questions import questions_of
 
@@ -35,7 +35,8 @@ class UnifiedModelConformance(ABC):
 
     async def drawn(self, model: UnifiedModel) -> Image.Image:
         """A picture of the scene by ``model``."""
-        return picture_of(await model.draw(SCENE, "a red ball left of a black dog", 7)).image
+        drawn = await model.draw(SCENE, "a red ball left of a black dog", 7)
+        return drawn.image if isinstance(drawn, DrawnPicture) else drawn
 
     def test_it_is_a_unified_model(self) -> None:
         model = self.made()
