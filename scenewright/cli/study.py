@@ -129,14 +129,8 @@ def run(
     from scenewright.evals.runner.estimating import estimate
     from scenewright.evals.runner.forecast import CostForecast
     from scenewright.evals.studies.registry import ALL, STUDIES, studies_named
-    from scenewright.evals.studies.running import (
-        WORK,
-        PlannedTrial,
-        plan,
-        planned_trials,
-        run_studies,
-    )
-    from scenewright.evals.studies.study import Setup
+    from scenewright.evals.studies.running import WORK, Evaluation, plan, run_studies
+    from scenewright.evals.studies.study import Setup, Trial
 
     files = [
         name
@@ -176,8 +170,9 @@ def run(
     chosen = studies_named(*studies, setup=setup)
     folder = out if out is not None else Path("studies") / profile
     settings = load_settings()
-    evaluations = plan(chosen, setup, settings)
-    own = planned_trials(chosen, setup, settings)
+    jobs = plan(chosen, setup, settings)
+    evaluations = [job for job in jobs if isinstance(job, Evaluation)]
+    own = [job for job in jobs if isinstance(job, Trial)]
 
     async def price_all() -> tuple[list[Estimate], list[CostForecast]]:
         work = folder / WORK
@@ -185,7 +180,7 @@ def run(
             await estimate(one.config, work / one.family, settings=settings, dataset=one.dataset)
             for one in evaluations
         ]
-        prices = [await one.trial.costs() if one.trial.costs else CostForecast() for one in own]
+        prices = [await one.costs() if one.costs else CostForecast() for one in own]
         return estimates, prices
 
     estimates, prices = terminal.run_async(price_all())
@@ -214,8 +209,8 @@ def run(
         heads = ("set", "conditions", "panels", ">items", ">pictures", ">judged", ">tokens")
         terminal.print_table((*heads, ">dollars"), rows, where, wraps=True)
         for one, price in zip(own, prices, strict=True):
-            cost = "" if one.trial.costs is None else f", ≤ {dollars(price.usd)}"
-            terminal.say(f"{one.title}: {one.trial.items:,} {one.trial.unit}{cost}", "", where)
+            cost = "" if one.costs is None else f", ≤ {dollars(price.usd)}"
+            terminal.say(f"{one.title}: {one.items:,} {one.unit}{cost}", "", where)
         every = [*(estimated.costs for estimated in estimates), *prices]
         names = {name for one in every for name in one.unpriced}
         rest = CostForecast.of(line for one in rests for line in one.lines)
@@ -228,13 +223,13 @@ def run(
         return terminal.Exit.OK
     rest = CostForecast.of(line for one in (*rests, *prices) for line in one.lines)
     agree(rest.usd, LIMIT_USD, yes, "take a smaller --n", rest.unpriced)
-    totals = [estimated.items for estimated in estimates] + [one.trial.items for one in own]
+    totals = [estimated.items for estimated in estimates] + [one.items for one in own]
 
     @contextmanager
     def watch(job: running.Job, number: int, of: int) -> Iterator[running.OnProgress | None]:
         if not quiet:
-            if isinstance(job, PlannedTrial):
-                title = f"{job.title}, {job.trial.items:,} {job.trial.unit}"
+            if isinstance(job, Trial):
+                title = f"{job.title}, {job.items:,} {job.unit}"
             else:
                 data, panels = job.config.dataset.name, len(job.config.panels)
                 title = f"{data}, {job.arms} arms, {panels} panels"

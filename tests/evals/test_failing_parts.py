@@ -27,8 +27,8 @@ from scenewright.evals.store.results import Results, Table
 from scenewright.evals.studies.psg.graph_damage import Measured
 from scenewright.evals.studies.readings import lost_notes, read
 from scenewright.evals.studies.registry import STUDIES, studies_named
-from scenewright.evals.studies.running import Evaluation, PlannedTrial, run_studies
-from scenewright.evals.studies.study import Context, Outcome, Setup
+from scenewright.evals.studies.running import Evaluation, run_studies
+from scenewright.evals.studies.study import Context, Outcome, Setup, Trial
 from scenewright.evals.studies.xtc import study as xtc
 from scenewright.evals.studies.xtc.scores import NodeCount, xtc_scores
 from tests.evals.eval_sets import ListedSet, config, scripted
@@ -194,7 +194,7 @@ class Failing(Made):
                 row["state"] = "unscored"
         return rows
 
-    async def conduct(self, sitting: PlannedTrial) -> tuple[Any, Context]:
+    async def conduct(self, sitting: Trial) -> tuple[Any, Context]:
         found, context = await super().conduct(sitting)
         if isinstance(found, Measured):
             for values in found.values.values():

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from pydantic import Field
 
 from scenewright.core.validation import FrozenModel
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.studies.paper import Printed
+
+K = TypeVar("K", str, tuple[str, ...])
 
 
 class Column(FrozenModel):
@@ -82,6 +84,10 @@ class Row(FrozenModel):
         return cls(key=f"paper/{key}", title=f"*paper:* {title}", cells=cells, paper_only=True)
 
 
+Measured = Estimate | Cell | None
+"""What stands in a cell: a figure, or one with the paper's."""
+
+
 class Layout(FrozenModel):
     """A table."""
 
@@ -98,6 +104,47 @@ class Layout(FrozenModel):
     of_paper: bool = True
     """Whether a paper has such a table: then a cell without its figure says so."""
 
+    @classmethod
+    def grid(
+        cls,
+        id: str,
+        title: str,
+        rows: Mapping[K, str],
+        columns: Mapping[str, str] | Sequence[Column],
+        cell: Callable[[K, str], Measured],
+        *,
+        head: str = "Method",
+        digits: int = 1,
+        of_paper: bool = True,
+    ) -> Layout:
+        """Return a table with a ``cell`` for the key of each row and column.
+
+        ``rows`` and ``columns`` map keys to titles; ``digits`` are those of all columns. A key of
+        several words is joined by ``/`` for files.
+        """
+        if isinstance(columns, Mapping):
+            columns = columns_of(columns, digits)
+
+        def made(key: K, column: str) -> Cell:
+            found = cell(key, column)
+            return found if isinstance(found, Cell) else Cell(measured=found)
+
+        return cls(
+            id=id,
+            title=title,
+            head=head,
+            columns=tuple(columns),
+            rows=tuple(
+                Row(
+                    key=key if isinstance(key, str) else "/".join(map(str, key)),
+                    title=words,
+                    cells=tuple(made(key, column.key) for column in columns),
+                )
+                for key, words in rows.items()
+            ),
+            of_paper=of_paper,
+        )
+
     def markdown(self) -> str:
         """Return the table as GitHub's Markdown."""
         lines = [
@@ -111,6 +158,11 @@ class Layout(FrozenModel):
             )
             lines.append(_line([row.title, *cells]))
         return "\n".join(lines)
+
+    def figures(self) -> list[list[Estimate]]:
+        """Return the measured figures column by column, for plots."""
+        rows = ([cell.measured or Estimate() for cell in row.cells] for row in self.rows)
+        return [list(column) for column in zip(*rows, strict=True)]
 
     def records(self) -> list[dict[str, Any]]:
         """Return one record a cell and paper's figure of it, for CSV."""

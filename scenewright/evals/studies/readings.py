@@ -6,7 +6,7 @@ Also how much of the prompts of some pictures their image model read, for tables
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,13 +19,14 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.served_versions import told_labels
 from scenewright.evals.statistics.estimates import Estimate, nothing, over_seeds
 from scenewright.evals.store.results import Results, Table
-from scenewright.evals.studies.layout import Cell, Column, Layout, Row
+from scenewright.evals.studies.layout import Cell, Column, Layout
 
 COLUMNS = (
     Column(key="tokens_dropped", title="tokens dropped", digits=0),
     Column(key="facts_dropped", title="facts dropped", digits=0),
 )
 """Of tables whose rows are of drawn pictures."""
+_KEYS = tuple(column.key for column in COLUMNS)
 _OPEN = "how much of the prompts was read is not known"
 
 
@@ -69,13 +70,9 @@ class PromptsRead(FrozenModel):
 
 def cells(found: PromptsRead | None) -> tuple[Cell, Cell]:
     """Return the cells of :data:`COLUMNS`."""
-    numbers = (None, None) if found is None else (found.tokens, found.facts)
-    n = 0 if found is None else found.pictures
-    first, second = (
-        Cell(measured=Estimate(value=float(value), n=n) if value is not None else nothing(_OPEN))
-        for value in numbers
-    )
-    return first, second
+    if found is None:
+        return _counted(None), _counted(None)
+    return _counted(found.tokens, found.pictures), _counted(found.facts, found.pictures)
 
 
 def layout(found: Mapping[str, PromptsRead | None], head: str) -> Layout | None:
@@ -87,20 +84,22 @@ def layout(found: Mapping[str, PromptsRead | None], head: str) -> Layout | None:
         Column(key="cut", title="prompts cut", digits=0),
         *COLUMNS,
     )
-    rows = []
-    for name, one in found.items():
-        counts = () if one is None else (one.pictures, one.cut)
-        first = [Cell(measured=Estimate(value=float(n), n=n)) for n in counts]
-        first = first or [Cell(measured=nothing(_OPEN))] * 2
-        rows.append(Row(key=name, title=name, cells=(*first, *cells(one))))
-    return Layout(
-        id="prompts",
-        title="Prompts that the image model did not read to their end",
-        head=head,
-        columns=columns,
-        rows=tuple(rows),
-        of_paper=False,
-    )
+
+    def cell(name: str, key: str) -> Cell:
+        one = found[name]
+        if key in ("pictures", "cut"):
+            return _counted(None if one is None else getattr(one, key))
+        return dict(zip(_KEYS, cells(one), strict=True))[key]
+
+    title = "Prompts that the image model did not read to their end"
+    rows = {name: name for name in found}
+    return Layout.grid("prompts", title, rows, columns, cell, head=head, of_paper=False)
+
+
+def _counted(number: int | None, n: int | None = None) -> Cell:
+    if number is None:
+        return Cell(measured=nothing(_OPEN))
+    return Cell(measured=Estimate(value=float(number), n=number if n is None else n))
 
 
 Array = NDArray[np.float64]
@@ -108,12 +107,12 @@ Reading = Literal["kept", "last"]
 """Which picture of a loop counts: the one that it keeps, or the last one that it drew, whatever
 its judges said of it. They are one where nothing was repaired."""
 
-_BATCH = 8192
 _VOTE = {"yes": 1.0, "no": 0.0, "void": 0.0, "unscored": np.nan}
-_SCORE_COLUMNS = [
-    *("item", "backend", "condition", "seed", "panel", "round"),
-    *("metric", "part", "scope", "value", "reason", "n", "unscored"),
-]
+_CLASSES = ("level", "group", "category", "complexity")
+_PICTURE = ["item", "condition", "seed"]
+_DROPPED = ("tokens_dropped", "facts_dropped")
+_OF_ROUND = ("reference_image", *_DROPPED)
+_OF_SCORE = ("metric", "part", "scope", "value", "reason", "n", "unscored")
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,101 +266,93 @@ def read(results: Results, backend: str) -> Readings:
             f"({', '.join(changed)}), and a study compares the pictures of one panel: run it with "
             "--on-model-change accept to pool them, or in another folder"
         )
-    items = list(_rows(results, "items", ["item", "level", "group", "category", "complexity"]))
-    rounds = [
-        row
-        for row in _rows(
-            results,
-            "rounds",
-            [
-                *("item", "backend", "condition", "seed", "round", "kept", "state"),
-                *("reference_image", "tokens_dropped", "facts_dropped"),
-            ],
-        )
-        if row["backend"] == backend
-    ]
-    if not items or not rounds:
+    items = results.frame("items", ["item", *_CLASSES])
+    rounds = _of(results, "rounds", backend, [*_PICTURE, "round", "kept", "state", *_OF_ROUND])
+    if items.empty or rounds.empty:
         raise EvalError(
             f"{results.folder} holds no pictures of {backend!r}: run the evaluation to its end"
         )
-    seeds = sorted({row["seed"] for row in rounds})
+    names, seeds = items["item"].tolist(), sorted(rounds["seed"].unique().tolist())
+    place = {name: at for at, name in enumerate(names)}
     found = Readings(
-        items=[row["item"] for row in items],
+        items=names,
         seeds=seeds,
-        columns={
-            name: [row[name] for row in items]
-            for name in ("level", "group", "category", "complexity")
-        },
+        columns={name: results.table("items", [name])[name].to_pylist() for name in _CLASSES},
     )
-    place = {name: at for at, name in enumerate(found.items)}
-    column = {seed: at for at, seed in enumerate(seeds)}
-    kept: dict[tuple[str, str, int], int] = {}
-    last: dict[tuple[str, str, int], int] = {}
-    for row in rounds:
-        condition = row["condition"]
-        if row["state"] == "failed":
-            found.failed[condition] = found.failed.get(condition, 0) + 1
-            continue
-        key = (row["item"], condition, row["seed"])
-        last[key] = max(row["round"], last.get(key, 0))
-        if row["kept"]:
-            kept[key] = row["round"]
-            found.prompts.setdefault(condition, []).append((place[row["item"]], row))
-        drawn = found.images.setdefault(condition, found._blank())
-        cell = (place[row["item"]], column[row["seed"]])
-        # Counted as if the arm had drawn alone: what it shares with others is its own, too.
-        drawn[cell] = np.nansum([drawn[cell], 2 if row["reference_image"] else 1])
-    for row in _rows(results, "scores", _SCORE_COLUMNS):
-        if row["backend"] != backend:
-            continue
-        if not row["item"]:
-            if not row["part"]:
-                figure = SetFigure(
-                    row["value"], row["n"] or 0, row["reason"] or "", row["unscored"] or 0
-                )
-                key_of_set = (row["metric"], row["condition"], row["seed"], row["scope"])
-                found.sets[key_of_set] = figure
-            continue
-        key = (row["item"], row["condition"], row["seed"])
-        cell = (place[row["item"]], column[row["seed"]])
-        for reading, rounds_of in (("kept", kept), ("last", last)):
-            if rounds_of.get(key, 0) != (row["round"] or 0):
-                continue
-            if row["value"] is None:
-                if reading == "kept" and not row["part"]:
-                    found.unscored[row["metric"]] = found.unscored.get(row["metric"], 0) + 1
-                continue
-            if reading == "kept" and not row["part"] and row["unscored"]:
-                found.partly[row["metric"]] = found.partly.get(row["metric"], 0) + 1
-            name = (row["metric"], row["part"], row["condition"], row["panel"], reading)
-            found.values.setdefault(name, found._blank())[cell] = row["value"]  # type: ignore[arg-type]
+
+    def cells(frame: Any) -> Any:
+        """Return the number of the item and of the seed of each row."""
+        return frame["item"].map(place), frame["seed"].map(seeds.index)
+
+    lost = rounds["state"] == "failed"
+    found.failed = rounds["condition"][lost].value_counts(sort=False).to_dict()
+    rounds = rounds[~lost]
+    last = rounds.groupby(_PICTURE)["round"].max()
+    kept = rounds[rounds["kept"].astype(bool)].drop_duplicates(_PICTURE, keep="last")
+    for condition, some in kept.groupby("condition", sort=False):
+        found.prompts[condition] = [
+            (place[row["item"]], row) for row in _plain(some[["item", *_DROPPED]])
+        ]
+    # Counted as if the arm had drawn alone: what it shares with others is its own, too.
+    drawn = rounds.assign(drawn=1 + (rounds["reference_image"].fillna("") != "").astype(int))
+    sums = drawn.groupby(_PICTURE, sort=False)["drawn"].sum().reset_index()
+    for condition, some in sums.groupby("condition", sort=False):
+        found.images[condition] = _filled(found, cells(some), some["drawn"])
+    scores = _of(results, "scores", backend, [*_PICTURE, "panel", "round", *_OF_SCORE])
+    of_set = (scores["item"] == "") & (scores["part"] == "")
+    for row in _plain(scores[of_set]):
+        key = (row["metric"], row["condition"], row["seed"], row["scope"])
+        found.sets[key] = SetFigure(
+            row["value"], row["n"] or 0, row["reason"] or "", row["unscored"] or 0
+        )
+    scores = scores[scores["item"] != ""]
+    of_round: dict[Reading, Any] = {"kept": kept.set_index(_PICTURE)["round"], "last": last}
+    for reading, chosen in of_round.items():
+        wanted = scores[_PICTURE].join(chosen.rename("wanted"), on=_PICTURE)["wanted"]
+        some = scores[wanted.fillna(0) == scores["round"].fillna(0)]
+        whole = some[some["part"] == ""] if reading == "kept" else some[:0]
+        for counts, out in (
+            (whole["value"].isna(), found.unscored),
+            (whole["value"].notna() & (whole["unscored"].fillna(0) > 0), found.partly),
+        ):
+            out |= whole["metric"][counts].value_counts(sort=False).to_dict()
+        known = some[some["value"].notna()]
+        by = known.groupby(["metric", "part", "condition", "panel"], sort=False)
+        for (metric, part, condition, panel), rows in by:
+            key = (metric, part, condition, panel, reading)
+            found.values[key] = _filled(found, cells(rows), rows["value"])
     found.votes = _votes(results, backend)
     return found
 
 
 def _votes(results: Results, backend: str) -> Votes | None:
     """Return the verdicts of all panels; none where there is one panel."""
-    panels: dict[str, int] = {}
-    pictures: dict[tuple[str, str], int] = {}
-    facts: dict[tuple[int, int, str], int] = {}
-    rows: list[tuple[int, int, float]] = []
-    columns = ["item", "arm", "backend", "panel", "round", "fact", "state"]
-    for row in _rows(results, "verdicts", columns):
-        if row["backend"] != backend:
-            continue
-        picture = pictures.setdefault((row["item"], row["arm"]), len(pictures))
-        fact = facts.setdefault((picture, row["round"], row["fact"]), len(facts))
-        panel = panels.setdefault(row["panel"], len(panels))
-        rows.append((fact, panel, _VOTE[row["state"]]))
-    if len(panels) < 2:
+    rows = _of(results, "verdicts", backend, ["item", "arm", "panel", "round", "fact", "state"])
+    panel = rows["panel"].unique().tolist()
+    if len(panel) < 2:
         return None
-    said = np.full((len(facts), len(panels)), np.nan)
-    for fact, panel, vote in rows:
-        said[fact, panel] = vote
-    at = np.fromiter((picture for picture, _, _ in facts), np.intp, len(facts))
-    return Votes(list(panels), at, said)
+    rows["picture"] = rows.groupby(["item", "arm"], sort=False).ngroup()
+    rows["at"] = rows.groupby(["picture", "round", "fact"], sort=False).ngroup()
+    pictures = rows.drop_duplicates("at").sort_values("at")["picture"].to_numpy(np.intp)
+    said = np.full((len(pictures), len(panel)), np.nan)
+    said[rows["at"], rows["panel"].map(panel.index)] = rows["state"].map(_VOTE)
+    return Votes(panel, pictures, said)
 
 
-def _rows(results: Results, table: Table, columns: list[str]) -> Iterator[dict[str, Any]]:
-    for batch in results.table(table, columns).to_batches(max_chunksize=_BATCH):
-        yield from batch.to_pylist()
+def _filled(found: Readings, cells: Any, values: Any) -> Array:
+    """Return (items, seeds) with ``values`` at ``cells``, else NaN."""
+    made = found._blank()
+    made[cells] = values
+    return made
+
+
+def _of(results: Results, table: Table, backend: str, columns: list[str]) -> Any:
+    """Return the rows of a table that are of ``backend``."""
+    rows = results.frame(table, ["backend", *columns])
+    return rows[rows["backend"] == backend].drop(columns="backend")
+
+
+def _plain(rows: Any) -> list[dict[str, Any]]:
+    """Return rows as dicts, None for what is not there."""
+    found: list[dict[str, Any]] = rows.astype(object).where(rows.notna(), None).to_dict("records")
+    return found

@@ -73,67 +73,34 @@ class Evaluation:
         return self.config.dataset.name
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedTrial:
-    """A trial of a study's own, and the requirement that it meets."""
-
-    trial: Trial
-    """What is done."""
-    requirements: tuple[tuple[int, int], ...]
-    """(number of the study, number of its requirement)."""
-
-    @property
-    def family(self) -> str:
-        """Its folder."""
-        return self.trial.family
-
-    @property
-    def title(self) -> str:
-        """Name in the progress display."""
-        return self.trial.title
-
-
-Job = Evaluation | PlannedTrial
+Job = Evaluation | Trial
 """What is run in a folder of its own."""
 
 
 def plan(
     studies: Sequence[StudyDefinition], setup: Setup, settings: Settings, work: Path | None = None
-) -> tuple[Evaluation, ...]:
-    """Merge the requirements of ``studies`` into evaluations.
+) -> tuple[Job, ...]:
+    """Return the evaluations that meet the requirements of ``studies``, then their trials.
 
-    Requirements of the same family, panels and seeds become one. The largest of a family comes
-    last, so that the tables that stay in its folder are the fullest. ``work`` is the folder of what
-    they need on disk; without it nothing is written, and painted scenes have no photos. Raises what
-    the studies' ``requirements`` raise.
+    Requirements of the same family, panels and seeds become one evaluation. The largest of a family
+    comes last, so that the tables that stay in its folder are the fullest. ``work`` is the folder
+    of what they need on disk; without it nothing is written, and painted scenes have no photos.
+    Raises what the studies' ``requirements`` raise.
     """
     groups: dict[str, list[tuple[tuple[int, int], StudyRequirement]]] = {}
+    trials: list[Trial] = []
     for at, study in enumerate(studies):
-        for number, requirement in enumerate(study.requirements(setup, settings)):
-            if isinstance(requirement, Trial):
+        for number, one in enumerate(study.requirements(setup, settings)):
+            if isinstance(one, Trial):
+                trials.append(replace(one, requirements=((at, number),)))
                 continue
-            one = requirement
             panels = [f"{name}={spec.model_dump_json()}" for name, spec in one.panels.items()]
             own = one.dataset.fingerprint if one.dataset is not None else ""
             key = "\n".join([one.family, one.apart, own, str(one.seeds), *panels])
             groups.setdefault(key, []).append(((at, number), one))
     found = [_merged(some, setup, work) for some in groups.values()]
-    return tuple(sorted(found, key=lambda e: (e.family != SCENES_FAMILY, e.family, e.arms)))
-
-
-def planned_trials(
-    studies: Sequence[StudyDefinition], setup: Setup, settings: Settings
-) -> tuple[PlannedTrial, ...]:
-    """Return the trials of ``studies``, in their order.
-
-    Raises what the studies' ``requirements`` raise.
-    """
-    return tuple(
-        PlannedTrial(requirement, ((at, number),))
-        for at, study in enumerate(studies)
-        for number, requirement in enumerate(study.requirements(setup, settings))
-        if isinstance(requirement, Trial)
-    )
+    found.sort(key=lambda e: (e.family != SCENES_FAMILY, e.family, e.arms))
+    return (*found, *trials)
 
 
 def _merged(
@@ -327,10 +294,7 @@ async def run_studies(
     settings = settings or load_settings()
     place = Path(out)
     base = Path(work) if work is not None else place / WORK
-    jobs: tuple[Job, ...] = (
-        *plan(studies, setup, settings, base),
-        *planned_trials(studies, setup, settings),
-    )
+    jobs = plan(studies, setup, settings, base)
     do = perform or partial(_perform, settings, base, retry, setup.profile)
     findings: dict[tuple[int, int], Any] = {}
     contexts: dict[tuple[int, int], Context] = {}
@@ -352,8 +316,8 @@ async def _perform(
     folder: Path,
     told: OnProgress | None,
 ) -> tuple[Any, Context]:
-    if isinstance(job, PlannedTrial):
-        return await job.trial.run(folder, told, retry)
+    if isinstance(job, Trial):
+        return await job.run(folder, told, retry)
     results = await run_eval(
         job.config,
         folder,

@@ -366,6 +366,8 @@ class Trial:
     Raises what ``run_studies`` may."""
     costs: Callable[[], Awaitable[CostForecast]] | None = None
     """Returns the forecast if nothing is done yet; None: all of it runs on this machine."""
+    requirements: tuple[tuple[int, int], ...] = ()
+    """Of what is planned: (number of the study, number of its requirement)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,26 +423,21 @@ class StudyDefinition:
     nothing. Then ``all`` leaves it out, and its ``requirements`` raise a ``StudyError``."""
 
 
-def scene_requirement(
-    setup: Setup,
-    settings: Settings,
-    conditions: tuple[str, ...],
-    *metrics: str,
-    seeds: tuple[int, ...] | None = None,
-    **more: Any,
-) -> tuple[StudyRequirement, ...]:
-    """Return the requirement of most studies: the setup's scenes in ``conditions``.
+def scenes_in(
+    *conditions: str, metrics: tuple[str, ...] = (), **more: Any
+) -> Callable[[Setup, Settings], tuple[StudyRequirement, ...]]:
+    """Return the requirements of most studies: the setup's scenes in ``conditions``.
 
-    The report's judges judge them, with ``metrics`` beside SGScore; without ``seeds`` they are
-    drawn with all of the setup's.
+    The report's judges judge them, with ``metrics`` beside SGScore; they are drawn with all of the
+    setup's seeds. ``more`` are fields of :class:`StudyRequirement`.
     """
-    return (
-        StudyRequirement(
-            SCENES_FAMILY,
-            conditions,
-            setup.report_panel(settings),
-            setup.metrics(*metrics),
-            setup.seeds if seeds is None else seeds,
-            **more,
-        ),
-    )
+
+    def requirements(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
+        asked = {
+            "panels": setup.report_panel(settings),
+            "metrics": setup.metrics(*metrics),
+            "seeds": setup.seeds,
+        }
+        return (StudyRequirement(SCENES_FAMILY, conditions, **asked | more),)
+
+    return requirements

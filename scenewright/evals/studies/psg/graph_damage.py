@@ -25,7 +25,7 @@ from scenewright.evals.metrics.graph_matching.text_similarity import TextSimilar
 from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.answers import Contrast, PlainAnswer, difference_answer
 from scenewright.evals.statistics.estimates import Array, Estimate, difference, mean, nothing
-from scenewright.evals.studies.layout import Column, Layout, Row, columns_of
+from scenewright.evals.studies.layout import Column, Layout, columns_of
 from scenewright.evals.studies.study import Context, Outcome, Setup, StudyDefinition, Trial
 from scenewright.evals.studies.xtc.base import Grader, Question
 from scenewright.evals.studies.xtc.grading import graded
@@ -247,17 +247,13 @@ async def _run(
     from scenewright.evals.studies.xtc.grading import grader_of
 
     similarity, grader = similarity_of("exact"), grader_of("exact")
-    try:
-        found = await measure(graphs, similarity, grader, on_progress)
-        models = {"texts compared by": similarity.id, "graded by": grader.id}
-    finally:
-        await grader.aclose()
+    found = await measure(graphs, similarity, grader, on_progress)
     context = Context(
         set_name="graphs made up by seed",
         fingerprint=f"damage@1/{graphs}",
         items=graphs,
         seeds=(0,),
-        models=models,
+        models={"texts compared by": similarity.id, "graded by": grader.id},
         draws=False,
     )
     return found, context
@@ -365,20 +361,20 @@ def _answer(found: Measured) -> PlainAnswer:
 
 
 def _layout(found: Measured, score: str) -> Layout:
-    rows = []
-    for damage in DAMAGES:
-        values = found.values[score, damage.key]
-        figures = [mean(values[:, [edits]]) for edits in range(1 + MOST_EDITS)]
-        figures.append(mean(_falling(values)).times(100))
-        title = f"{damage.way} {damage.element}, {damage.layer}"
-        rows.append(Row.measured(damage.key, title, figures))
+    def cell(damage: str, column: str) -> Estimate:
+        values = found.values[score, damage]
+        if column == "falls":
+            return mean(_falling(values)).times(100)
+        return mean(values[:, [int(column)]])
+
     edits = columns_of({str(n): str(n) for n in range(1 + MOST_EDITS)}, 3)
-    return Layout(
-        id=f"damage_{score}",
-        title=f"{SCORES[score]} after so many edits",
+    return Layout.grid(
+        f"damage_{score}",
+        f"{SCORES[score]} after so many edits",
+        {one.key: f"{one.way} {one.element}, {one.layer}" for one in DAMAGES},
+        (*edits, Column(key="falls", title="steps at which it falls (%)", digits=0)),
+        cell,
         head="Damage",
-        columns=(*edits, Column(key="falls", title="steps at which it falls (%)", digits=0)),
-        rows=tuple(rows),
         of_paper=False,
     )
 

@@ -6,6 +6,7 @@ the one that was asked for (``docs/graphs.md``). SGScore asks judges about singl
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,11 +28,11 @@ from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.paper import Claim, Printed, psg_paper
 from scenewright.evals.studies.readings import Readings
 from scenewright.evals.studies.study import (
-    SCENES_FAMILY,
     Outcome,
     Setup,
     StudyDefinition,
     StudyRequirement,
+    scenes_in,
 )
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ _COLUMNS = (
     Column(key="spearman", title="Spearman of the two over pictures", digits=2),
     *prompts_read.COLUMNS,
 )
+_DROPPED = tuple(column.key for column in prompts_read.COLUMNS)
 
 
 def requirements(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
@@ -62,30 +64,41 @@ def requirements(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ..
 
     Reading a graph off a picture takes longer than asking about it.
     """
-    return (
-        StudyRequirement(
-            SCENES_FAMILY,
-            CONDITIONS,
-            setup.report_panel(settings),
-            (*setup.metrics(), setup.graph_metric(METRIC)),
-            setup.seeds[:1],
-            apart=METRIC,
-        ),
-    )
+    (one,) = scenes_in(*CONDITIONS, seeds=setup.seeds[:1], apart=METRIC)(setup, settings)
+    return (replace(one, metrics=(*one.metrics, setup.graph_metric(METRIC))),)
 
 
 def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) -> Outcome:
     """Return a row a condition and level, and the figure of the supplement that prints scores."""
     (found,) = readings
-    rows = tuple(
-        _row(found, condition, level) for condition in CONDITIONS for level in ("", *LEVELS)
-    )
-    layout = Layout(
-        id="psg",
-        title="The PSG-style score by complexity",
+    every = np.ones(len(found.items), bool)
+    chosen = {"overall": every} | {level: found.where("level", level) for level in LEVELS}
+    dropped = {
+        (condition, level): dict(zip(_DROPPED, prompts_read.cells(prompts), strict=True))
+        for condition in CONDITIONS
+        for level, some in chosen.items()
+        for prompts in [found.prompts_of(condition, some)]
+    }
+
+    def cell(row: tuple[str, ...], key: str) -> Estimate | Cell:
+        condition, level = row
+        if key in _DROPPED:
+            return dropped[condition, level][key]
+        if key == "spearman":
+            return _agreement(found, condition, chosen[level])
+        metric, part = ("sgscore", "") if key == "sgscore" else (METRIC, key.replace(METRIC, ""))
+        return mean(found.of(metric, condition, part)[chosen[level]]).times(100)
+
+    layout = Layout.grid(
+        "psg",
+        "The PSG-style score by complexity",
+        {
+            (name, level): f"{plots.name_of(name)}: {level} (# {chosen[level].sum()})"
+            for name, level in dropped
+        },
+        _COLUMNS,
+        cell,
         head=f"Model: {setup.profile}",
-        columns=_COLUMNS,
-        rows=rows,
         of_paper=False,
     )
     return Outcome(
@@ -93,22 +106,6 @@ def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) ->
         _claims(found),
         lambda: _plot(setup, layout),
         _notes(setup),
-    )
-
-
-def _row(found: Readings, condition: str, level: str) -> Row:
-    chosen = found.where("level", level) if level else np.ones(len(found.items), bool)
-    figures = [
-        mean(found.of(METRIC, condition, part)[chosen]).times(100) for part in (*PARTS, *_MORE)
-    ]
-    figures.append(mean(found.of("sgscore", condition)[chosen]).times(100))
-    figures.append(_agreement(found, condition, chosen))
-    name = f"{level} (# {int(chosen.sum())})" if level else f"overall (# {len(found.items)})"
-    return Row.measured(
-        f"{condition}/{level or 'overall'}",
-        f"{plots.name_of(condition)}: {name}",
-        figures,
-        *prompts_read.cells(found.prompts_of(condition, chosen)),
     )
 
 
@@ -188,15 +185,11 @@ def _printed_table() -> Layout:
     keys = ("psg", "geneval", "human")
     titles = ("PSG-Score", "GenEval", "human rating (1–5)")
     rows = [
-        Row(
-            key=f"{table.id}/{row.model}",
-            title=f"*paper:* {table.title}, {row.model}",
-            cells=tuple(
-                Cell(paper=() if figure is None else (figure,))
-                for figure in (table.printed(row, key) for key in keys)
-            ),
-            paper_only=True,
-        )
+        Row.printed(
+            row.model,
+            f"{table.title}, {row.model}",
+            (table.printed(row, key) for key in keys),
+        ).model_copy(update={"key": f"{table.id}/{row.model}"})
         for table in paper.table
         for row in table.rows
     ]
@@ -205,10 +198,7 @@ def _printed_table() -> Layout:
         Row(
             key="spearman",
             title="Spearman with the human rating, from these 15 numbers",
-            cells=(
-                *(Cell(paper=(_rho(key, human),)) for key in ("psg", "geneval")),
-                Cell(),
-            ),
+            cells=(*(Cell(paper=(_rho(key, human),)) for key in ("psg", "geneval")), Cell()),
             paper_only=True,
         )
     )
@@ -235,31 +225,24 @@ def _rho(key: str, human: list[float]) -> Printed:
 def _plot(setup: Setup, layout: Layout) -> Figure:
     made, axes = plots.figure(1, 2, size=(9.6, 4.4))
     left, right = axes[0]
-    whole = {row.key: row for row in layout.rows}
     shown = {**{key or METRIC: title for key, title in PARTS.items()}, "sgscore": "SGScore"}
-    places = [column.key for column in layout.columns]
+    by_row = {row.key: row.cells for row in layout.rows}
+    at = {column.key: number for number, column in enumerate(layout.columns)}
+
+    def figure(row: str, key: str) -> Estimate:
+        return by_row[row][at[key]].measured or Estimate()
+
+    names = {name: plots.name_of(name) for name in CONDITIONS}
     plots.bars(
         left,
         [name.replace(" ", "\n") for name in shown.values()],
-        {
-            plots.name_of(condition): [
-                whole[f"{condition}/overall"].cells[places.index(key)].measured or Estimate()
-                for key in shown
-            ]
-            for condition in CONDITIONS
-        },
+        {title: [figure(f"{c}/overall", key) for key in shown] for c, title in names.items()},
     )
     left.set_title("All scenes")
-    at = places.index(METRIC)
     plots.bars(
         right,
         LEVELS,
-        {
-            plots.name_of(condition): [
-                whole[f"{condition}/{level}"].cells[at].measured or Estimate() for level in LEVELS
-            ]
-            for condition in CONDITIONS
-        },
+        {title: [figure(f"{c}/{level}", METRIC) for level in LEVELS] for c, title in names.items()},
     )
     right.set_title("PSG-style score by complexity")
     for axis in (left, right):

@@ -18,7 +18,7 @@ from scenewright.core.user_files import read_user_data
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.reporting import plots
 from scenewright.evals.statistics.estimates import Array, Estimate, contrast, mean
-from scenewright.evals.studies.layout import Cell, Layout, Row, columns_of
+from scenewright.evals.studies.layout import Cell, Layout
 from scenewright.evals.studies.paper import Claim, models_beside, paper
 from scenewright.evals.studies.readings import Readings
 from scenewright.evals.studies.study import (
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 WITHOUT, WITH = "without", "with"
 """Groups of items: the bare object, and the object with an attribute."""
+_ALONE = "with/object"
+"""Row of objects that are there, with their attribute or without."""
 EACH = 3
 """Instances of a class, as in the paper."""
 _KEY = "look"
@@ -170,39 +172,30 @@ def outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) ->
     """Return a table of two rows, with a column a condition."""
     (found,) = readings
     table, beside = paper().named("table9"), models_beside(setup.profile)
-    groups = {
-        WITHOUT: f"w.o. attributes (# {int(found.where('group', WITHOUT).sum())})",
-        WITH: f"w. attributes (# {int(found.where('group', WITH).sum())})",
-    }
-    rows = [
-        Row(
-            key=group,
-            title=title,
-            cells=tuple(
-                Cell(
-                    measured=mean(_values(found, condition, group)).times(100),
-                    paper=table.of(group, "recall", beside) if condition == "triplets" else (),
-                )
-                for condition in CONDITIONS
-            ),
-        )
-        for group, title in groups.items()
-    ]
-    # Apart from the paper's rows: whether the thing is there at all when an attribute is asked.
-    alone = found.where("group", WITH)
-    rows.append(
-        Row.measured(
-            "with/object",
-            "w. attributes, the object alone",
-            (mean(found.of("sgscore", c, "objects")[alone]).times(100) for c in CONDITIONS),
-        )
-    )
-    layout = Layout(
-        id="table9",
-        title=f"{table.number}: {table.title}",
+    bare, bound = (int(found.where("group", group).sum()) for group in (WITHOUT, WITH))
+
+    def cell(row: str, condition: str) -> Estimate | Cell:
+        if row == _ALONE:
+            # Apart from the paper's rows: whether the thing is there at all when an attribute is
+            # asked.
+            there = found.of("sgscore", condition, "objects")[found.where("group", WITH)]
+            return mean(there).times(100)
+        measured = mean(_values(found, condition, row)).times(100)
+        said = table.of(row, "recall", beside) if condition == "triplets" else ()
+        return Cell(measured=measured, paper=said)
+
+    layout = Layout.grid(
+        "table9",
+        f"{table.number}: {table.title}",
+        {
+            WITHOUT: f"w.o. attributes (# {bare})",
+            WITH: f"w. attributes (# {bound})",
+            _ALONE: "w. attributes, the object alone",
+        },
+        {name: f"{said}, recall ↑ (%)" for name, said in CONDITIONS.items()},
+        cell,
         head=f"Model: {setup.profile}",
-        columns=columns_of({c: f"{said}, recall ↑ (%)" for c, said in CONDITIONS.items()}, 2),
-        rows=tuple(rows),
+        digits=2,
     )
     return Outcome(
         (layout,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,16 +18,10 @@ from scenewright.evals.statistics.estimates import (
     nothing,
     slope,
 )
-from scenewright.evals.studies.layout import Layout, Row, columns_of
+from scenewright.evals.studies.layout import Layout
 from scenewright.evals.studies.paper import Claim, paper
 from scenewright.evals.studies.readings import Readings
-from scenewright.evals.studies.study import (
-    Outcome,
-    Setup,
-    StudyDefinition,
-    StudyRequirement,
-    scene_requirement,
-)
+from scenewright.evals.studies.study import Outcome, Setup, StudyDefinition, scenes_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,35 +37,22 @@ _MEASURES = {
 }
 
 
-def complexity_requirements(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
-    """Require three conditions, with FID of each complexity."""
-    return scene_requirement(setup, settings, CONDITIONS, "fid", scopes=("level", "complexity"))
-
-
 def complexity_outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) -> Outcome:
     """Return a table of four blocks, a row a measure and condition, a column a complexity."""
     (found,) = readings
     sizes = _sizes(found)
-    counts = {size: int(found.where("complexity", size).sum()) for size in sizes}
-    cells = {
-        (measure, condition): [_figure(setup, found, measure, condition, size) for size in sizes]
-        for measure in _MEASURES
-        for condition in CONDITIONS
-    }
-    rows = tuple(
-        Row.measured(
-            f"{measure or 'sgscore'}/{condition}",
-            f"{_MEASURES[measure]}: {plots.name_of(condition)}",
-            figures,
-        )
-        for (measure, condition), figures in cells.items()
-    )
-    layout = Layout(
-        id="fig7",
-        title="Fig. 7: measures over complexity",
+    keys = [(measure, condition) for measure in _MEASURES for condition in CONDITIONS]
+    cells = {key: {s: _figure(setup, found, *key, s) for s in sizes} for key in keys}
+    layout = Layout.grid(
+        "fig7",
+        "Fig. 7: measures over complexity",
+        {
+            (measure or "sgscore", condition): f"{_MEASURES[measure]}: {plots.name_of(condition)}"
+            for measure, condition in keys
+        },
+        {f"{s:g}": f"{s:g} (# {found.where('complexity', s).sum()})" for s in sizes},
+        lambda key, size: cells[key[0].replace("sgscore", ""), key[1]][float(size)],
         head="Measure",
-        columns=columns_of({f"{size:g}": f"{size:g} (# {n})" for size, n in counts.items()}),
-        rows=rows,
     )
     said = paper().statement_of("fig7")
     notes = [
@@ -81,7 +63,7 @@ def complexity_outcome(setup: Setup, settings: Settings, readings: tuple[Reading
     return Outcome(
         (layout,),
         _claims(setup, found, sizes),
-        lambda: _complexity_plot(setup, sizes, cells),
+        lambda: _complexity_plot(setup, cells),
         tuple(notes),
     )
 
@@ -175,19 +157,16 @@ def _fid_slope(found: Readings, condition: str, sizes: list[float]) -> Estimate:
 
 
 def _complexity_plot(
-    setup: Setup, sizes: list[float], cells: dict[tuple[str, str], list[Estimate]]
+    setup: Setup, cells: Mapping[tuple[str, str], Mapping[float, Estimate]]
 ) -> Figure:
     made, axes = plots.figure(2, 2, size=(9.0, 6.6))
     for axis, (measure, title) in zip(axes.flat, _MEASURES.items(), strict=True):
         plots.lines(
             axis,
-            {
-                plots.name_of(condition): list(zip(sizes, cells[measure, condition], strict=True))
-                for condition in CONDITIONS
-            },
+            {plots.name_of(name): list(cells[measure, name].items()) for name in CONDITIONS},
         )
         axis.set_title(title)
-        axis.set_xticks(sizes)
+        axis.set_xticks(list(cells[measure, CONDITIONS[0]]))
         axis.set_xlabel("complexity (relations of the scene, γ = 0)")
         if measure == "fid":
             axis.set_ylim(0, 1.15 * axis.get_ylim()[1])
@@ -205,40 +184,26 @@ COMPLEXITY = StudyDefinition(
     "fig7",
     "Fig. 7",
     "FID, recalls and SGScore over complexity",
-    complexity_requirements,
+    scenes_in(*CONDITIONS, metrics=("fid",), scopes=("level", "complexity")),
     complexity_outcome,
 )
-
-
-def category_requirements(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
-    """Require three conditions."""
-    return scene_requirement(setup, settings, CONDITIONS)
 
 
 def category_outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) -> Outcome:
     """Return a row a category, a column a condition."""
     (found,) = readings
-    categories = _categories(found)
     said = paper().statement_of("fig3")
-    by = {
-        condition: [_score(found, condition, category) for category in categories]
-        for condition in CONDITIONS
-    }
-    counts = {name: int(found.where("category", name).sum()) for name in categories}
-    rows = tuple(
-        Row.measured(
-            category,
-            f"{category} (# {counts[category]}){_mark(category)}",
-            (by[condition][at] for condition in CONDITIONS),
-        )
-        for at, category in enumerate(categories)
-    )
-    layout = Layout(
-        id="fig3",
-        title="Fig. 3: SGScore by category of scenes",
+    marks = dict.fromkeys(said.better, " ↑") | dict.fromkeys(said.worse, " ↓")
+    counts = {name: int(found.where("category", name).sum()) for name in _categories(found)}
+    layout = Layout.grid(
+        "fig3",
+        "Fig. 3: SGScore by category of scenes",
+        {name: f"{name} (# {n}){marks.get(name, '')}" for name, n in counts.items()},
+        {name: f"{plots.name_of(name)}, SGScore ↑ (%)" for name in CONDITIONS},
+        lambda category, name: mean(
+            found.of("sgscore", name)[found.where("category", category)]
+        ).times(100),
         head="Category",
-        columns=columns_of({c: f"{plots.name_of(c)}, SGScore ↑ (%)" for c in CONDITIONS}),
-        rows=rows,
     )
     easier, harder = (found.where("category", *names) for names in (said.better, said.worse))
     claims = tuple(
@@ -264,14 +229,12 @@ def category_outcome(setup: Setup, settings: Settings, readings: tuple[Readings,
             "(docs/datasets.md): they are no more than a stand-in for those of photos."
         )
     complexity = np.array(found.columns["complexity"], float)
-    sizes = {name: complexity[found.where("category", name)] for name in categories}
+    sizes = {name: complexity[found.where("category", name)] for name in counts}
     means = [
         f"{name} {np.nanmean(some):.1f}" for name, some in sizes.items() if not np.isnan(some).all()
     ]
     notes.append(f"Mean relations a scene: {', '.join(means)}.")
-    return Outcome(
-        (layout,), claims, lambda: _category_plot(setup, categories, counts, by), tuple(notes)
-    )
+    return Outcome((layout,), claims, lambda: _category_plot(setup, counts, layout), tuple(notes))
 
 
 def _categories(found: Readings) -> list[str]:
@@ -283,27 +246,19 @@ def _categories(found: Readings) -> list[str]:
     return [name for (_, name), _ in sorted(order.items(), key=lambda e: (e[0][0], -e[1], e[0]))]
 
 
-def _score(found: Readings, condition: str, category: str) -> Estimate:
-    return mean(found.of("sgscore", condition)[found.where("category", category)]).times(100)
-
-
-def _mark(category: str) -> str:
-    said = paper().statement_of("fig3")
-    return " ↑" if category in said.better else " ↓" if category in said.worse else ""
-
-
-def _category_plot(
-    setup: Setup, categories: list[str], counts: dict[str, int], by: dict[str, list[Estimate]]
-) -> Figure:
+def _category_plot(setup: Setup, counts: Mapping[str, int], layout: Layout) -> Figure:
     made, axis = plots.chart(
         f"SGScore by category, {setup.profile}",
         "SGScore (%), 95 % interval over scenes",
-        size=(7.4, 1.6 + 0.62 * max(2, len(categories))),
+        size=(7.4, 1.6 + 0.62 * max(2, len(counts))),
     )
     plots.bars(
         axis,
-        [f"{name} (n = {counts[name]})" for name in categories],
-        {plots.name_of(condition): estimates for condition, estimates in by.items()},
+        [f"{name} (n = {n})" for name, n in counts.items()],
+        {
+            plots.name_of(name): figures
+            for name, figures in zip(CONDITIONS, layout.figures(), strict=True)
+        },
         horizontal=True,
     )
     axis.set_xlim(0, 100)
@@ -316,6 +271,6 @@ CATEGORIES = StudyDefinition(
     "fig3",
     "Fig. 3",
     "SGScore by category of scenes",
-    category_requirements,
+    scenes_in(*CONDITIONS),
     category_outcome,
 )

@@ -30,7 +30,7 @@ from scenewright.evals.studies.study import (
     StudyDefinition,
     StudyError,
     StudyRequirement,
-    scene_requirement,
+    scenes_in,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ _COLUMNS = columns_of(
     digits=2,
 )
 _PARTS = (*PARTS, "attributes")
+_NAMES = dict(zip(PARTS, ("ObjectRecall", "RelationRecall", "SGScore"), strict=True))
 _NEARLY_ALL = 95.0
 """Percent from which a recall leaves little to raise."""
 _KEPT_NOTE = (
@@ -103,14 +104,6 @@ class _Repairs:
         )
 
 
-def _names() -> list[tuple[str, str]]:
-    return list(zip(PARTS, ("ObjectRecall", "RelationRecall", "SGScore"), strict=True))
-
-
-def _wants_table4(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
-    return scene_requirement(setup, settings, STEPS, all_rounds=True)
-
-
 def _table4(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) -> Outcome:
     (found,) = readings
     repairs = _Repairs(found, paper().named("table4"), models_beside(setup.profile))
@@ -122,7 +115,7 @@ def _table4(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) ->
     ]
     composed: tuple[str, Reading] = ("composition", "kept")
     claims = []
-    for part, name in _names():
+    for part, name in _NAMES.items():
         claims += [
             repairs.claim(
                 part, composed, ("triplets", "kept"), ("composition", "triplets"),
@@ -158,11 +151,14 @@ def _room(found: Readings) -> list[str]:
             f"Feedback repaired {100 * share:.0f} % of the pictures: in the others its judges "
             "missed nothing."
         )
-    before = {part: mean(_values(found, "composition", part, "kept")).times(100) for part in PARTS}
+    before = {
+        name: mean(_values(found, "composition", part, "kept")).times(100).value
+        for part, name in _NAMES.items()
+    }
     full = [
-        f"{name} {number(estimate.value, 1)} %"
-        for part, name in _names()
-        if (estimate := before[part]).value is not None and estimate.value >= _NEARLY_ALL
+        f"{name} {number(value, 1)} %"
+        for name, value in before.items()
+        if value is not None and value >= _NEARLY_ALL
     ]
     if full:
         notes.append(f"Scene composition alone leaves little to raise: {', '.join(full)}.")
@@ -194,9 +190,7 @@ def _wants_table7(setup: Setup, settings: Settings) -> tuple[StudyRequirement, .
         )
     conditions = dict.fromkeys(("composition", "lambda1_0", _both(setup, settings), "feedback"))
     # The paper's table has one seed's figures, too.
-    return scene_requirement(
-        setup, settings, tuple(conditions), seeds=setup.seeds[:1], all_rounds=True
-    )
+    return scenes_in(*conditions, seeds=setup.seeds[:1], all_rounds=True)(setup, settings)
 
 
 def _table7(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) -> Outcome:
@@ -216,7 +210,7 @@ def _table7(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) ->
         rows.append(repairs.row("feedback", title, "kept"))
     ways: dict[Reading, str] = {"last": "as it comes", "kept": "the better picture kept"}
     claims: list[Claim] = []
-    for part, name in _names():
+    for part, name in _NAMES.items():
         claims += [
             repairs.claim(
                 part, (both, reading), ("lambda1_0", reading), ("feedback", "lambda1_0"),
@@ -257,15 +251,12 @@ def _feedback_layout(setup: Setup, table: PaperTable, rows: list[Row]) -> Layout
 
 def _images(found: Readings, conditions: tuple[str, ...]) -> dict[str, float | None]:
     """Return the pictures drawn a scene and seed, references included."""
-    drawn: dict[str, Estimate] = {
-        name: mean(found.images[name]) for name in conditions if name in found.images
-    }
-    return {name: estimate.value for name, estimate in drawn.items()}
+    return {name: mean(found.images[name]).value for name in conditions if name in found.images}
 
 
 def _feedback_plot(setup: Setup, layout: Layout, title: str) -> Figure:
     return plots.percentages(
-        ["ObjectRecall", "RelationRecall", "SGScore"],
+        list(_NAMES.values()),
         {
             row.title: [cell.measured or Estimate() for cell in row.cells[: len(PARTS)]]
             for row in layout.rows
@@ -282,7 +273,7 @@ TABLE4 = StudyDefinition(
     "table4",
     "Table 4",
     "what scene composition and feedback add",
-    _wants_table4,
+    scenes_in(*STEPS, all_rounds=True),
     _table4,
 )
 TABLE7 = StudyDefinition(
@@ -300,11 +291,6 @@ TABLES = ("table2", "table3")
 LEVELS = ("simple", "medium", "hard")
 _OF_SETS = ("is", "fid")
 _TITLES = {"is": "IS ↑", "fid": "FID ↓", "clipscore": "CLIPScore ↑", "overall": "Overall"}
-
-
-def model_requirements(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
-    """Require three conditions, and the metrics of sets."""
-    return scene_requirement(setup, settings, MODEL_CONDITIONS, "is", "fid", "clipscore")
 
 
 def model_outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ...]) -> Outcome:
@@ -360,37 +346,30 @@ def _model_layout(
         for key in table.columns[3:]
     ]
     beside = models_beside(setup.profile)
-    rows = []
-    for condition in MODEL_CONDITIONS:
-        cells = []
-        for column in columns:
-            figure = measured[condition][column.key]
-            base = measured["triplets"][column.key]
-            cells.append(
-                Cell(
-                    measured=figure,
-                    paper=table.of(condition, column.key, beside),
-                    note=_gain(figure, base)
-                    if condition != "triplets" and column.key in ("overall", *LEVELS)
-                    else "",
-                )
-            )
-        title = f"{setup.profile}: {plots.name_of(condition)}"
-        rows.append(Row(key=f"{setup.profile}/{condition}", title=title, cells=tuple(cells)))
-    rows += [
+
+    def cell(condition: str, key: str) -> Cell:
+        gains = condition != "triplets" and key in ("overall", *LEVELS)
+        figure, base = measured[condition][key], measured["triplets"][key]
+        note = _gain(figure, base) if gains else ""
+        return Cell(measured=figure, paper=table.of(condition, key, beside), note=note)
+
+    layout = Layout.grid(
+        table.id,
+        f"{table.number}: {table.title}",
+        {name: f"{setup.profile}: {plots.name_of(name)}" for name in MODEL_CONDITIONS},
+        columns,
+        cell,
+    )
+    ours = tuple(r.model_copy(update={"key": f"{setup.profile}/{r.key}"}) for r in layout.rows)
+    theirs = tuple(
         Row.printed(
             said.name,
             f"{said.name}, {said.resolution}",
             (table.printed(said, column.key) for column in columns),
         )
         for said in table.rows
-    ]
-    return Layout(
-        id=table.id,
-        title=f"{table.number}: {table.title}",
-        columns=tuple(columns),
-        rows=tuple(rows),
     )
+    return layout.model_copy(update={"rows": ours + theirs})
 
 
 def _gain(figure: Estimate, base: Estimate) -> str:
@@ -523,6 +502,6 @@ MODEL_TABLES = StudyDefinition(
     "table2_3",
     "Tables 2 and 3",
     "models by IS, FID, CLIPScore, and SGScore by complexity",
-    model_requirements,
+    scenes_in(*MODEL_CONDITIONS, metrics=("is", "fid", "clipscore")),
     model_outcome,
 )

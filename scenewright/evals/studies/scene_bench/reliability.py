@@ -22,7 +22,7 @@ from scenewright.evals.statistics.estimates import (
 )
 from scenewright.evals.statistics.figures import Bootstrap
 from scenewright.evals.statistics.figures import Figure as Measured
-from scenewright.evals.studies.layout import Cell, Column, Layout, Row, columns_of
+from scenewright.evals.studies.layout import Column, Layout, columns_of
 from scenewright.evals.studies.paper import Claim, paper
 from scenewright.evals.studies.readings import Readings
 from scenewright.evals.studies.study import (
@@ -32,7 +32,7 @@ from scenewright.evals.studies.study import (
     Setup,
     StudyDefinition,
     StudyRequirement,
-    scene_requirement,
+    scenes_in,
 )
 
 if TYPE_CHECKING:
@@ -64,29 +64,30 @@ def judge_outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ..
     report = setup.model(settings).report_judges
     base = next((short for short, name in named.items() if name in report), judges[0])
     kappas, alpha = _agreement(found, judges, base)
-    columns = [
-        Column(key=f"{condition}/{part or 'sgscore'}", title=f"{plots.name_of(condition)}: {title}")
+    titles = dict(zip(PARTS, ("ObjectRecall", "RelationRecall", "SGScore"), strict=True))
+    shown = {
+        f"{condition}/{part or 'sgscore'}": (condition, part)
         for condition in JUDGE_CONDITIONS
-        for part, title in zip(
-            PARTS, ("ObjectRecall (%)", "RelationRecall (%)", "SGScore (%)"), strict=True
-        )
+        for part in PARTS
+    }
+    columns = [
+        Column(key=key, title=f"{plots.name_of(condition)}: {titles[part]} (%)")
+        for key, (condition, part) in shown.items()
     ]
-    columns.append(Column(key="kappa", title=f"Cohen's κ with {base}", digits=3))
-    rows = []
-    for judge in judges:
-        figures = [
-            mean(found.of("sgscore", condition, part, panel=judge)).times(100)
-            for condition in JUDGE_CONDITIONS
-            for part in PARTS
-        ]
-        kappa = Cell(measured=_estimate(kappas[judge]) if judge != base else None)
-        rows.append(Row.measured(judge, f"{judge}{_made(judge)}", figures, kappa))
-    layout = Layout(
-        id="fig11",
-        title="Fig. 11: SGScore by judge, on the same pictures",
+
+    def cell(judge: str, column: str) -> Estimate | None:
+        if column == "kappa":
+            return _estimate(kappas[judge]) if judge != base else None
+        condition, part = shown[column]
+        return mean(found.of("sgscore", condition, part, panel=judge)).times(100)
+
+    layout = Layout.grid(
+        "fig11",
+        "Fig. 11: SGScore by judge, on the same pictures",
+        {judge: f"{judge}{_made(judge)}" for judge in judges},
+        [*columns, Column(key="kappa", title=f"Cohen's κ with {base}", digits=3)],
+        cell,
         head="Judge",
-        columns=tuple(columns),
-        rows=tuple(rows),
     )
     said = paper().statement_of("fig11")
     claims = tuple(
@@ -105,7 +106,7 @@ def judge_outcome(setup: Setup, settings: Settings, readings: tuple[Readings, ..
         for judge in judges
         if judge != base
     )
-    order = _orders(found, judges)
+    order = sum(_score(found, j, "composition") > _score(found, j, "triplets") for j in judges)
     notes = (
         f"The paper prints no numbers of this plot. Its text: {said.text}",
         f"Agreement of all {len(judges)} judges on single facts, Krippendorff's α: {alpha.text()} "
@@ -152,11 +153,8 @@ def _agreement(
     return kappas, alpha(boot, pictures, votes[:, [at[judge] for judge in judges]], "nominal")
 
 
-def _orders(found: Readings, judges: list[str]) -> int:
-    def score(judge: str, condition: str) -> float:
-        return mean(found.of("sgscore", condition, panel=judge)).value or 0.0
-
-    return sum(score(judge, "composition") > score(judge, "triplets") for judge in judges)
+def _score(found: Readings, judge: str, condition: str) -> float:
+    return mean(found.of("sgscore", condition, panel=judge)).value or 0.0
 
 
 def _judge_plot(setup: Setup, found: Readings, judges: list[str]) -> Figure:
@@ -215,11 +213,6 @@ class Spread:
     """Standard deviation over seeds with the same scenes; none with one seed."""
     against_all: Estimate
     """The one sample's mean less that of all scenes."""
-
-
-def sensitivity_requirements(setup: Setup, settings: Settings) -> tuple[StudyRequirement, ...]:
-    """Require the baseline, which the paper's plot is of, and feedback."""
-    return scene_requirement(setup, settings, SENSITIVITY_CONDITIONS)
 
 
 def spreads(values: Array, seed: int = 0) -> list[Spread]:
@@ -292,24 +285,14 @@ def sensitivity_outcome(
     """Return a row a size and condition."""
     (found,) = readings
     by = {name: spreads(found.of("sgscore", name)) for name in SENSITIVITY_CONDITIONS}
-    rows = tuple(
-        Row.measured(
-            f"{name}/{spread.size}",
-            f"{plots.name_of(name)}, {spread.size:,} scenes",
-            (
-                _plain(value, spread.size)
-                for value in (spread.mean, spread.sd_samples, spread.sd_seeds)
-            ),
-        )
-        for name, some in by.items()
-        for spread in some
-    )
-    layout = Layout(
-        id="fig12",
-        title="Fig. 12: SGScore over sample sizes",
+    samples = {(name, f"{s.size}"): s for name, some in by.items() for s in some}
+    layout = Layout.grid(
+        "fig12",
+        "Fig. 12: SGScore over sample sizes",
+        {key: f"{plots.name_of(key[0])}, {s.size:,} scenes" for key, s in samples.items()},
+        _COLUMNS,
+        lambda key, column: _plain(getattr(samples[key], column), samples[key].size),
         head="Sample",
-        columns=_COLUMNS,
-        rows=rows,
     )
     said = paper().statement_of("fig12")
     notes = (
@@ -416,6 +399,6 @@ SENSITIVITY = StudyDefinition(
     "fig12",
     "Fig. 12",
     "mean and standard deviation of SGScore over sample sizes and seeds",
-    sensitivity_requirements,
+    scenes_in(*SENSITIVITY_CONDITIONS),
     sensitivity_outcome,
 )

@@ -130,10 +130,6 @@ class UnifiedModel(Protocol):
         """
         ...
 
-    async def aclose(self) -> None:
-        """Free the models."""
-        ...
-
 
 class Grade(FrozenModel):
     """How well an answer fits the right one."""
@@ -179,10 +175,6 @@ class Grader(Protocol):
 
     async def grade(self, pairs: Sequence[AnswerPair]) -> list[Grade]:
         """Return one grade a pair, in order; failures are grades without a score."""
-        ...
-
-    async def aclose(self) -> None:
-        """Free the model."""
         ...
 
 

@@ -326,7 +326,7 @@ def _model(
         if not isinstance(made, UnifiedModel):
             raise EvalError(
                 f"the model {name}: {spec.plugin} gave {type(made).__name__}, which is not a "
-                "unified model: it needs id, fingerprint, draw, answer and aclose"
+                "unified model: it needs id, fingerprint, draw and answer"
             )
         return made
     assert spec.profile is not None

@@ -95,31 +95,24 @@ class PanelGrader:
     """Pools the scores of several graders; without the score of one a pair has no grade.
 
     A panel that went on with the others would grade that pair on another scale, and nothing would
-    ask the one that failed again. A smaller ``quorum`` allows it.
+    ask the one that failed again.
 
     The mean or median is rounded to the nearest score, halves to the even one: rounded up they
     would raise, over many pairs, what an even number of graders gives.
     """
 
-    def __init__(
-        self, graders: Sequence[Grader], pooling: Pooling = "mean", *, quorum: int | None = None
-    ) -> None:
-        """Pool ``graders``; ``quorum``: fewest scores that make a grade, None: those of all.
+    def __init__(self, graders: Sequence[Grader], pooling: Pooling = "mean") -> None:
+        """Pool ``graders``.
 
-        Raises ``ValueError`` without graders, for graders of one id, another pooling, or a quorum
-        that cannot be reached.
+        Raises ``ValueError`` without graders, for graders of one id, or another pooling.
         """
         ids = [grader.id for grader in graders]
         if not ids or len(set(ids)) < len(ids):
             raise ValueError(f"a panel of {ids}: name one or more graders, all different")
         if pooling not in POOLINGS:
             raise ValueError(f"pooling {pooling!r}: use {' or '.join(POOLINGS)}")
-        quorum = len(ids) if quorum is None else quorum
-        if not 1 <= quorum <= len(ids):
-            raise ValueError(f"a quorum of {quorum} of {len(ids)} graders: use 1 to {len(ids)}")
         self.graders = tuple(graders)
         self.pooling: Pooling = pooling
-        self.quorum = quorum
 
     @property
     def id(self) -> str:
@@ -128,8 +121,8 @@ class PanelGrader:
 
     @property
     def fingerprint(self) -> str:
-        """Those of the graders, the pooling and the quorum."""
-        parts = [self.pooling, self.quorum, *(grader.fingerprint for grader in self.graders)]
+        """Those of the graders, and the pooling."""
+        parts = [self.pooling, len(self.graders), *(grader.fingerprint for grader in self.graders)]
         digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
         return f"panel grader@1 {self.id}#{digest}"
 
@@ -140,7 +133,7 @@ class PanelGrader:
 
     def _pooled(self, grades: Sequence[Grade]) -> Grade:
         given = [grade.score for grade in grades if grade.score is not None]
-        if len(given) < self.quorum:
+        if len(given) < len(grades):
             lost = (
                 f"{grader.id}: {grade.reason}"
                 for grader, grade in zip(self.graders, grades, strict=True)
@@ -154,10 +147,6 @@ class PanelGrader:
         """Return what grading so many pairs is expected to take of all graders."""
         tells = (getattr(grader, "expected", None) for grader in self.graders)
         return sum((tell(pairs) for tell in tells if tell is not None), ExpectedUsage())
-
-    async def aclose(self) -> None:
-        """Close all graders."""
-        await asyncio.gather(*(grader.aclose() for grader in self.graders))
 
 
 SHADE = 0.8
@@ -343,8 +332,7 @@ class CachingGrader(ABC):
 
     def __init__(self) -> None:
         """Begin with nothing graded."""
-        self._kept: dict[AnswerPair, Grade] = {}
-        self._underway: dict[AnswerPair, asyncio.Event] = {}
+        self._grades: dict[AnswerPair, asyncio.Future[Grade | None]] = {}
 
     @abstractmethod
     async def _look(self, pairs: Sequence[AnswerPair]) -> list[Grade]:
@@ -352,34 +340,31 @@ class CachingGrader(ABC):
 
     async def grade(self, pairs: Sequence[AnswerPair]) -> list[Grade]:
         """Return one grade a pair, in order; failures are grades without a score."""
-        found: dict[AnswerPair, Grade] = {}
-        while True:
-            open_ = [pair for pair in dict.fromkeys(pairs) if pair not in found]
-            for pair in open_:
-                known = obvious(pair) or self._kept.get(pair)
-                if known is not None:
-                    found[pair] = known
-            open_ = [pair for pair in open_ if pair not in found]
-            if not open_:
-                return [found[pair] for pair in pairs]
-            mine = [pair for pair in open_ if pair not in self._underway]
+        found = {pair: grade for pair in pairs if (grade := obvious(pair)) is not None}
+        while open_ := [pair for pair in dict.fromkeys(pairs) if pair not in found]:
+            mine = [pair for pair in open_ if pair not in self._grades]
             if mine:
                 found.update(await self._fetch(mine))
-            else:
-                # Another call asks for these; where it fails, this one asks.
-                await self._underway[open_[0]].wait()
+            # Another call asks for the others; where it fails, this one asks.
+            for pair in open_:
+                if pair not in found and (future := self._grades.get(pair)) is not None:
+                    found |= {} if (grade := await future) is None else {pair: grade}
+        return [found[pair] for pair in pairs]
 
     async def _fetch(self, pairs: Sequence[AnswerPair]) -> dict[AnswerPair, Grade]:
-        done = asyncio.Event()
-        self._underway.update(dict.fromkeys(pairs, done))
+        awaited = {pair: asyncio.get_running_loop().create_future() for pair in pairs}
+        self._grades |= awaited
         try:
             grades = dict(zip(pairs, await self._look(pairs), strict=True))
-            self._kept.update({p: grade for p, grade in grades.items() if grade.score is not None})
+            for pair, grade in grades.items():
+                if grade.score is not None:
+                    awaited[pair].set_result(grade)
             return grades
         finally:
-            for pair in pairs:
-                del self._underway[pair]
-            done.set()
+            for pair, future in awaited.items():
+                if not future.done():
+                    del self._grades[pair]
+                    future.set_result(None)
 
 
 PROMPT = "score_answers"
@@ -432,9 +417,6 @@ class ChatGrader(CachingGrader):
         size = self.pairs_a_call
         each = Usage(120 + _PAIR_TOKENS * size, _GRADE_TOKENS * size)
         return expected_call(self.chat, each) * -(-pairs // size)
-
-    async def aclose(self) -> None:
-        """Leave the chat model open: it belongs to its maker."""
 
     async def _look(self, pairs: Sequence[AnswerPair]) -> list[Grade]:
         size = self.pairs_a_call
@@ -523,9 +505,6 @@ class SimilarityGrader(CachingGrader):
     def fingerprint(self) -> str:
         """The similarity, and the version of the rules around it."""
         return f"similarity grader@3 {self.similarity.id}"
-
-    async def aclose(self) -> None:
-        """Leave the similarity open: it belongs to its maker."""
 
     async def _look(self, pairs: Sequence[AnswerPair]) -> list[Grade]:
         # A sentence model takes its time; others go on meanwhile.

@@ -80,10 +80,6 @@ class Understander(Protocol):
         """Answer as :meth:`~scenewright.evals.studies.xtc.base.UnifiedModel.answer` does."""
         ...
 
-    async def aclose(self) -> None:
-        """Free the model."""
-        ...
-
 
 @dataclass(frozen=True)
 class ChatUnderstander:
@@ -154,9 +150,6 @@ class ChatUnderstander:
             return read_answers(arguments, len(questions))
 
         return (await ask_for(self.chat, [asked], tool, read)).value
-
-    async def aclose(self) -> None:
-        """Close nothing: chat models are shared."""
 
 
 def read_answers(arguments: Mapping[str, Any], n: int) -> list[Reply]:
@@ -305,9 +298,6 @@ class Paired:
             load = getattr(model, "load", None)
             if load is not None:
                 await load()
-
-    async def aclose(self) -> None:
-        """Close nothing: backends, judges and chat models are shared by the process."""
 
 
 def expected_call(chat: BaseChatModel, usage: Usage) -> ExpectedUsage:
@@ -467,9 +457,6 @@ class JudgeUnderstander:
         if lost is not None:
             return {}, words.reason(lost)
         return {word: fact for word, fact in choices.items() if word not in unknown}, ""
-
-    async def aclose(self) -> None:
-        """Close nothing: judges are shared."""
 
     def _choices(self, question: Question) -> dict[str, Fact]:
         """Return by word the fact that says it is the answer."""

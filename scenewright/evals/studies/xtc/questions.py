@@ -34,13 +34,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
+from itertools import combinations
+from operator import or_
 from typing import Any
 
 from scenewright.agents.composers.reading import NOT_COMPOUND
 from scenewright.agents.parsers.tagging import NO_RELATION as NO_RELATION_WORDS
 from scenewright.agents.parsers.tagging import NUMBERS, rough
-from scenewright.core.inflection import plural, read_data, singular, verb_base
+from scenewright.core import english
+from scenewright.core.english import listed
+from scenewright.core.inflection import read_data, singular, verb_base
 from scenewright.core.questions import (
     NO_RELATION,
     attribute_fact_id,
@@ -201,7 +205,6 @@ def spoken_label(label: str) -> str:
 _NO_ARTICLE = frozenset(
     {"the", "someone", "somebody", "everyone", "something", "he", "she", "it", "they"}
 )
-_MANY = frozenset({"people", "police"})
 _ADJECTIVAL = ("en", "ic", "ed", "y")
 _YES_NO = frozenset({"yes", "no", "true", "false"})
 
@@ -209,18 +212,9 @@ _YES_NO = frozenset({"yes", "no", "true", "false"})
 def is_many(label: str) -> bool:
     """Return whether a label is plural: ``jeans``, ``people``, ``dogs``."""
     head = label.partition(" of ")[0].casefold()
-    if any(NUMBERS.get(word, 1) > 1 and word != "dozen" for word in head.split()):
-        return True
-    last = head.split()[-1] if head.split() else head
-    plain = plural(head) == head and last.endswith("s") and not last.endswith(("ss", "us"))
-    return last in _MANY or singular(head) != head or plain
-
-
-def joined(parts: Sequence[str]) -> str:
-    """Join a list in words: ``a``, ``a and b``, ``a, b and c``."""
-    if len(parts) < 2:
-        return "".join(parts)
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return english.is_many(label) or any(
+        NUMBERS.get(word, 1) > 1 and word != "dozen" for word in head.split()
+    )
 
 
 def the(phrase: str) -> str:
@@ -270,9 +264,9 @@ def object_phrase(item: SceneObject, keys: Sequence[str] = ()) -> str:
             behind.append(_stated(key, value))
     phrase = " ".join([*before, label])
     if quoted:
-        phrase += f" with {joined(quoted)}"
+        phrase += f" with {listed(quoted)}"
     if behind:
-        phrase += f" that {'are' if is_many(label) else 'is'} {joined(behind)}"
+        phrase += f" that {'are' if is_many(label) else 'is'} {listed(behind)}"
     return phrase
 
 
@@ -300,8 +294,8 @@ def retrieval_text(item: SceneObject, keys: Sequence[str]) -> str:
             stated.append(_stated(key, value))
         else:
             quoted.append(_quoted(key, value))
-    said = [f"is {joined(stated)}"] if stated else []
-    said += [f"has {joined(quoted)}"] if quoted else []
+    said = [f"is {listed(stated)}"] if stated else []
+    said += [f"has {listed(quoted)}"] if quoted else []
     return f"What object {' and '.join(said)}?"
 
 
@@ -480,27 +474,12 @@ def fewest(out: Sequence[int], everyone: int, least: int, most: int) -> tuple[in
     There are ``least`` to ``most`` of them; of equally many the first in lexicographic order. None
     if there are none.
     """
-    behind = [0] * (len(out) + 1)
-    for at in range(len(out) - 1, -1, -1):
-        behind[at] = behind[at + 1] | out[at]
-    if behind[0] != everyone:
+    if reduce(or_, out, 0) != everyone:
         return None
-
-    def search(begin: int, left: int, covered: int) -> tuple[int, ...] | None:
-        if not left:
-            return () if covered == everyone else None
-        for at in range(begin, len(out) - left + 1):
-            if covered | behind[at] != everyone:
-                return None
-            found = search(at + 1, left - 1, covered | out[at])
-            if found is not None:
-                return (at, *found)
-        return None
-
     for size in range(least, min(most, len(out)) + 1):
-        found = search(0, size, 0)
-        if found is not None:
-            return found
+        for chosen in combinations(range(len(out)), size):
+            if reduce(or_, (out[at] for at in chosen), 0) == everyone:
+                return chosen
     return None
 
 

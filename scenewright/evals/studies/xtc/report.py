@@ -241,22 +241,29 @@ def tables_of(scores: Mapping[str, XtcScores]) -> tuple[Layout, ...]:
 
 def _layout(table: PaperTable, scores: Mapping[str, XtcScores]) -> Layout:
     wanted = _TABLES[table.id]
-    columns = tuple(
+    columns = [
         Column(key=key, title=title, digits=digits)
         for (key, (title, _)), digits in zip(wanted.items(), table.digits, strict=True)
-    )
+    ]
     # What is drawn depends on the prompt that was read; what is understood does not.
     more = () if table.id == "xtc3" else readings.COLUMNS
-    rows = [
-        Row.measured(
-            model,
-            model,
-            (_figure(found, path) for _, path in wanted.values()),
-            *(readings.cells(found.prompts) if more else ()),
-        )
-        for model, found in scores.items()
-    ]
-    rows += [
+
+    def cell(model: str, key: str) -> Estimate | Cell:
+        if key in wanted:
+            return _figure(scores[model], wanted[key][1])
+        return readings.cells(scores[model].prompts)[[column.key for column in more].index(key)]
+
+    layout = Layout.grid(
+        table.id,
+        f"{table.number}: {table.title}",
+        {model: model for model in scores},
+        (*columns, *more),
+        cell,
+        head="Model",
+        # Its rows are other models: none of them has a figure of a row that is measured.
+        of_paper=False,
+    )
+    printed = tuple(
         Row.printed(
             said.name,
             said.name,
@@ -264,16 +271,8 @@ def _layout(table: PaperTable, scores: Mapping[str, XtcScores]) -> Layout:
             *(Cell() for _ in more),
         )
         for said in table.rows
-    ]
-    return Layout(
-        id=table.id,
-        title=f"{table.number}: {table.title}",
-        head="Model",
-        columns=(*columns, *more),
-        rows=tuple(rows),
-        # Its rows are other models: none of them has a figure of a row that is measured.
-        of_paper=False,
     )
+    return layout.model_copy(update={"rows": layout.rows + printed})
 
 
 def plot_of(scores: Mapping[str, XtcScores], title: str) -> Figure:

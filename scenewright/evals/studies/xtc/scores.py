@@ -26,8 +26,8 @@ asks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from typing import Literal, Protocol, get_args
+from collections.abc import Collection, Sequence
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,6 +128,60 @@ def quadrant_of(u: float, v: float, threshold: float = THRESHOLD) -> Quadrant:
     return "generation-deficit" if v >= threshold else "aligned-hallucination"
 
 
+class FactArrays:
+    """The facts of one model as arrays (facts,), NaN where a side has no score."""
+
+    def __init__(self, facts: Sequence[FactScore]) -> None:
+        """Read ``facts`` once."""
+        self.scenes = [fact.scene for fact in facts]
+        self.kinds = np.array([fact.kind for fact in facts], str)
+        self.u, self.v = (
+            np.array([getattr(fact, side) for fact in facts], np.float64) for side in "uv"
+        )
+        self.matched = np.array([fact.u is not None and is_matched(fact) for fact in facts], bool)
+        self.ccta = 1.0 - np.abs(self.v - self.u)
+        self.accuracy = (self.v + self.u) / 2
+        self.aw = self.ccta * self.accuracy
+
+
+class _Resamples:
+    """Figures over rows of scenes, all of the same resamples of scenes."""
+
+    def __init__(self, scenes: Sequence[str]) -> None:
+        """Note the scene of each row."""
+        places = {name: at for at, name in enumerate(dict.fromkeys(scenes))}
+        self._at = np.array([places[scene] for scene in scenes], np.intp)
+        self._boot = Bootstrap(max(1, len(places)), resamples=RESAMPLES)
+
+    def mean(self, values: Array, chosen: NDArray[np.bool_]) -> Estimate:
+        """Return the mean of the ``chosen`` values (rows,) that are there."""
+        return self.figure([values, np.ones(len(values))], _ratio, chosen & ~np.isnan(values))
+
+    def figure(
+        self, columns: Sequence[Array], statistic: Statistic, chosen: NDArray[np.bool_]
+    ) -> Estimate:
+        """Return ``statistic`` of the sums of ``columns`` over the ``chosen`` rows."""
+        at = self._at[chosen]
+        if not len(at):
+            return nothing("nothing was scored")
+        found = self._boot.figure(at, [column[chosen] for column in columns], statistic)
+        n = len(np.unique(at))
+        # One scene alone has no spread, however many others were left out.
+        low, high = (found.low, found.high) if n > 1 else (None, None)
+        return Estimate(value=found.value, low=low, high=high, n=n)
+
+
+def _ratio(sums: Array) -> Array:
+    found: Array = sums[:, 0] / sums[:, 1]
+    return found
+
+
+def _covariance(sums: Array) -> Array:
+    means = sums[:, :3] / sums[:, 3:]
+    found: Array = means[:, 2] - means[:, 0] * means[:, 1]
+    return found
+
+
 def scores_of(
     facts: Sequence[FactScore],
     compared: Collection[QuestionKind] = QUESTION_KINDS,
@@ -138,26 +192,25 @@ def scores_of(
     U is over all of them that have a ``v``; G, CCTA, AW-CCTA and quadrants over those of the kinds
     ``compared`` that have what they need. Facts of several seeds belong to their scene.
     """
-    over = _Means([fact.scene for fact in facts])
-    drawn = [fact for fact in facts if fact.u is not None and fact.kind in compared]
-    understood = [fact for fact in facts if fact.v is not None]
-    both = [fact for fact in drawn if fact.v is not None]
-    u, v = _column(fact.u for fact in both), _column(fact.v for fact in both)
-    agreement, accuracy = 1.0 - np.abs(v - u), (v + u) / 2
-    weighted = agreement * accuracy
-    found = Counter(quadrant_of(a, b, threshold) for a, b in zip(u, v, strict=True))
+    one, over = FactArrays(facts), _Resamples([fact.scene for fact in facts])
+    of_kind = np.isin(one.kinds, list(compared))
+    both = of_kind & ~np.isnan(one.ccta)
+    found = Counter(
+        quadrant_of(a, b, threshold) for a, b in zip(one.u[both], one.v[both], strict=True)
+    )
+    columns = [one.ccta, one.accuracy, one.aw, np.ones(len(facts))]
     return Scores(
-        generation=over.mean(drawn, _column(fact.u for fact in drawn)),
-        understanding=over.mean(understood, _column(fact.v for fact in understood)),
-        ccta=over.mean(both, agreement),
-        aw_ccta=over.mean(both, weighted),
-        covariance=over.covariance(both, agreement, accuracy),
+        generation=over.mean(one.u, of_kind),
+        understanding=over.mean(one.v, np.ones(len(facts), bool)),
+        ccta=over.mean(one.ccta, of_kind),
+        aw_ccta=over.mean(one.aw, of_kind),
+        covariance=over.figure(columns, _covariance, both),
         facts=len(facts),
-        both=len(both),
+        both=int(both.sum()),
         quadrants={name: found[name] for name in QUADRANTS},
-        absent=sum(is_absent(fact) for fact in facts),
-        unscored_generation=sum(fact.u is None for fact in facts),
-        unscored_understanding=sum(fact.v is None for fact in facts),
+        absent=sum(map(is_absent, facts)),
+        unscored_generation=int(np.isnan(one.u).sum()),
+        unscored_understanding=int(np.isnan(one.v).sum()),
     )
 
 
@@ -228,57 +281,11 @@ def xtc_scores(
     )
 
 
-class _InScene(Protocol):
-    """What belongs to a scene."""
-
-    @property
-    def scene(self) -> str: ...
-
-
-class _Means:
-    """Means over facts, with intervals over scenes: all of the same resamples."""
-
-    def __init__(self, scenes: Sequence[str]) -> None:
-        self._places = {name: at for at, name in enumerate(dict.fromkeys(scenes))}
-        self._boot = Bootstrap(max(1, len(self._places)), resamples=RESAMPLES)
-
-    def mean(self, of: Sequence[_InScene], values: Array) -> Estimate:
-        return self.ratio(of, values, np.ones(len(of)))
-
-    def ratio(self, of: Sequence[_InScene], parts: Array, wholes: Array) -> Estimate:
-        return self._figure(of, [parts, wholes], lambda sums: sums[:, 0] / sums[:, 1])
-
-    def covariance(self, of: Sequence[_InScene], a: Array, b: Array) -> Estimate:
-        def statistic(sums: Array) -> Array:
-            means = sums[:, :3] / sums[:, 3:]
-            result: Array = means[:, 2] - means[:, 0] * means[:, 1]
-            return result
-
-        return self._figure(of, [a, b, a * b, np.ones(len(of))], statistic)
-
-    def _figure(
-        self, of: Sequence[_InScene], columns: Sequence[Array], statistic: Statistic
-    ) -> Estimate:
-        if not of:
-            return nothing("nothing was scored")
-        at = [self._places[each.scene] for each in of]
-        found = self._boot.figure(at, columns, statistic)
-        n = len(set(at))
-        # One scene alone has no spread, however many others were left out.
-        spread = (found.low, found.high) if n > 1 else (None, None)
-        return Estimate(value=found.value, low=spread[0], high=spread[1], n=n)
-
-
-def _column(values: Iterable[float | None]) -> Array:
-    return np.array([value for value in values if value is not None], dtype=np.float64)
-
-
 def _share(nodes: Sequence[NodeCount]) -> Estimate:
     if not nodes:
         return nothing("no drawn picture was read")
-    over = _Means([count.scene for count in nodes])
-    return over.ratio(
-        nodes,
-        _column(count.matched for count in nodes),
-        _column(count.nodes for count in nodes),
-    )
+    counts = [
+        np.array([getattr(one, name) for one in nodes], float) for name in ("matched", "nodes")
+    ]
+    over = _Resamples([count.scene for count in nodes])
+    return over.figure(list(counts), _ratio, np.ones(len(nodes), bool))

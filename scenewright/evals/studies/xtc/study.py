@@ -43,7 +43,7 @@ from scenewright.evals.studies.study import (
 from scenewright.evals.studies.xtc.base import QUESTION_KINDS, FactScore, QuestionKind
 from scenewright.evals.studies.xtc.config import ModelSpec, XtcConfig
 from scenewright.evals.studies.xtc.report import plot_of, tables_of
-from scenewright.evals.studies.xtc.scores import COMPARED, XtcScores, is_matched
+from scenewright.evals.studies.xtc.scores import COMPARED, FactArrays, XtcScores
 from scenewright.providers.usage import ExpectedUsage
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class Sheet:
 
     def __init__(self, facts: Mapping[str, Sequence[FactScore]]) -> None:
         """Hold the facts of each model."""
-        self._facts = {model: list(of_model) for model, of_model in facts.items()}
-        named = dict.fromkeys(fact.scene for some in self._facts.values() for fact in some)
+        self._facts = {model: FactArrays(of_model) for model, of_model in facts.items()}
+        named = dict.fromkeys(scene for some in self._facts.values() for scene in some.scenes)
         self._scenes = {scene: at for at, scene in enumerate(named)}
         self._boot = Bootstrap(max(1, len(named)), resamples=RESAMPLES)
 
@@ -91,21 +91,18 @@ class Sheet:
         :data:`~scenewright.evals.studies.xtc.scores.COMPARED` names. ``matched``: only those whose
         objects have partners, and of relations the edge too.
         """
-        wanted = (kind,) if kind else QUESTION_KINDS if measure == "v" else COMPARED
-        sums = np.zeros((self.scenes, 2))
-        for fact in self._facts[model]:
-            value = _value(fact, measure)
-            if (
-                value is None
-                or fact.kind not in wanted
-                or (matched and (fact.u is None or not is_matched(fact)))
-            ):
-                continue
-            sums[self._scenes[fact.scene]] += (value, 1.0)
-        return sums
+        facts = self._facts[model]
+        values: Array = getattr(facts, measure)
+        kinds = (kind,) if kind else QUESTION_KINDS if measure == "v" else COMPARED
+        chosen = ~np.isnan(values) & np.isin(facts.kinds, kinds)
+        if matched:
+            chosen &= facts.matched
+        at = np.array([self._scenes[scene] for scene in facts.scenes], np.intp)[chosen]
+        weights = (values[chosen], None)
+        return np.stack([np.bincount(at, w, self.scenes) for w in weights], axis=1).astype(float)
 
-    def of(self, parts: Sequence[Array], statistic: Statistic | None = None) -> Estimate:
-        """Return ``statistic`` of the means of ``parts``, by default the mean of the only one."""
+    def of(self, parts: Sequence[Array], statistic: Statistic = lambda m: m[:, 0]) -> Estimate:
+        """Return ``statistic`` of the means of ``parts``, by default the first of them."""
         counted = [part[:, 1] > 0 for part in parts]
         n = int(np.logical_or.reduce(counted).sum())
         if not all(some.any() for some in counted):
@@ -113,8 +110,7 @@ class Sheet:
 
         def figure(sums: Array) -> Array:
             with np.errstate(all="ignore"):
-                means = sums[:, 0::2] / np.where(sums[:, 1::2] > 0, sums[:, 1::2], np.nan)
-            return means[:, 0] if statistic is None else statistic(means)
+                return statistic(sums[:, 0::2] / np.where(sums[:, 1::2] > 0, sums[:, 1::2], np.nan))
 
         found = self._boot.figure(
             np.arange(self.scenes), [column for part in parts for column in part.T], figure
@@ -122,17 +118,6 @@ class Sheet:
         if found.value is None:
             return nothing("it is undefined for these values")
         return Estimate(value=found.value, low=found.low, high=found.high, n=n)
-
-
-def _value(fact: FactScore, measure: Measure) -> float | None:
-    if measure == "u":
-        return fact.u
-    if measure == "v":
-        return fact.v
-    if fact.u is None or fact.v is None:
-        return None
-    agreement = 1.0 - abs(fact.v - fact.u)
-    return agreement if measure == "ccta" else agreement * (fact.u + fact.v) / 2
 
 
 def spread(values: Array) -> Array:
@@ -150,6 +135,7 @@ _KINDS: tuple[tuple[QuestionKind, str], ...] = (
     ("relation", "relations"),
 )
 _BOTH = "XTC-Bench's nine models"
+_OF_MODELS = "The threshold is ours: the text names none."
 _claim = partial(Claim, unit="", digits=3)
 
 
@@ -165,15 +151,30 @@ def claims_of(sheet: Sheet) -> tuple[Claim, ...]:
     return tuple(found)
 
 
+def _column(table: str, key: str) -> dict[str, float]:
+    """Return by model a column of the paper's table."""
+    return xtc_paper().named(table).column(key)
+
+
+def _where(statement: str) -> str:
+    return xtc_paper().statement_of(statement).number
+
+
+def _ends(more: dict[str, float], less: dict[str, float]) -> tuple[Printed, ...]:
+    """Return the smallest and the largest difference of two columns of the paper."""
+    gaps = sorted(((round(more[model] - less[model], 3), model) for model in less), key=_value)
+    return tuple(_printed(model, gap) for gap, model in (gaps[0], gaps[-1]))
+
+
+def _value(one: tuple[float, str]) -> float:
+    return one[0]
+
+
 def _parity(sheet: Sheet) -> Iterator[Claim]:
-    where = xtc_paper().statement_of("xtc_parity").number
-    g, u = (xtc_paper().named(name).column("overall") for name in ("xtc2", "xtc3"))
-    gaps = {model: round(u[model] - g[model], 3) for model in g}
-    low, high = (min(gaps, key=lambda m: gaps[m]), max(gaps, key=lambda m: gaps[m]))
-    printed = tuple(_printed(model, gaps[model]) for model in (low, high))
+    printed = _ends(_column("xtc3", "overall"), _column("xtc2", "overall"))
     for model in sheet.models:
         yield _claim(
-            where=where,
+            where=_where("xtc_parity"),
             says=f"understanding outpaces generation, {model}",
             side="above",
             measured=sheet.of([sheet.part(model, "v"), sheet.part(model, "u")], _first_less),
@@ -182,60 +183,58 @@ def _parity(sheet: Sheet) -> Iterator[Claim]:
 
 
 def _relations(sheet: Sheet) -> Iterator[Claim]:
-    table = xtc_paper().named("xtc2")
-    rest, attributes = table.column("relations"), table.column("attributes")
-    gaps = {model: round(rest[model] - attributes[model], 3) for model in rest}
-    ends = sorted(gaps, key=lambda model: gaps[model])
-    seen: set[tuple[bytes, ...]] = set()
+    printed = _ends(_column("xtc2", "relations"), _column("xtc2", "attributes"))
+    seen: set[bytes] = set()
     for model in sheet.models:
         parts = [sheet.part(model, "u", kind) for kind in ("relation", "attribute")]
-        key = tuple(part.tobytes() for part in parts)
+        key = np.stack(parts).tobytes()
         if key in seen:
             continue  # The same pictures under another judge: one statement, not three.
         seen.add(key)
         yield _claim(
-            where=table.number,
+            where=xtc_paper().named("xtc2").number,
             says=f"relations are drawn worse than attributes (every row of the table), {model}",
             side="below",
             measured=sheet.of(parts, _first_less),
-            paper=(_printed(ends[0], gaps[ends[0]]), _printed(ends[-1], gaps[ends[-1]])),
+            paper=printed,
         )
 
 
 def _matched(sheet: Sheet) -> Iterator[Claim]:
     """Claim about the spread over models: of all facts less that of matched objects."""
-    said = xtc_paper().statement_of("xtc_matched")
-    for measure, table, word in (("u", "xtc2", "generation"), ("v", "xtc3", "understanding")):
-        for kind, plural in _KINDS:
-            printed = xtc_paper().named(table)
-            whole, fit = (_range(printed.column(f"{how}{plural}")) for how in ("", "matched_"))
-            yield _claim(
-                where=said.number,
-                says=f"scores of {plural} on matched objects lie closer together over models than "
-                f"those of all ({word})"
-                if measure == "u"
-                else f"scores of {plural} on matched objects lie no closer together over models "
-                f"than those of all ({word})",
-                side="above" if measure == "u" else "within",
-                margin=0.0 if measure == "u" else ALIKE,
-                measured=_spreads(sheet, "u" if measure == "u" else "v", kind),
-                paper=(_printed("all of them", round(whole - fit, 3)),),
-                note="" if measure == "u" else "The margin is ours: the text names none.",
-            )
-
-
-def _spreads(sheet: Sheet, measure: Measure, kind: QuestionKind) -> Estimate:
     n = len(sheet.models)
-    parts = [sheet.part(model, measure, kind) for model in sheet.models]
-    parts += [sheet.part(model, measure, kind, matched=True) for model in sheet.models]
-    return sheet.of(parts, lambda means: spread(means[:, :n]) - spread(means[:, n:]))
+    measures: tuple[tuple[Measure, str, str], ...] = (
+        ("u", "xtc2", "generation"),
+        ("v", "xtc3", "understanding"),
+    )
+    for measure, table, word in measures:
+        for kind, plural in _KINDS:
+            ends = (_column(table, f"{how}{plural}").values() for how in ("", "matched_"))
+            whole, fit = (max(values) - min(values) for values in ends)
+            parts = [
+                sheet.part(model, measure, kind, matched)
+                for matched in (False, True)
+                for model in sheet.models
+            ]
+            drawn = measure == "u"
+            closer = "closer" if drawn else "no closer"
+            yield _claim(
+                where=_where("xtc_matched"),
+                says=f"scores of {plural} on matched objects lie {closer} together over models "
+                f"than those of all ({word})",
+                side="above" if drawn else "within",
+                margin=0.0 if drawn else ALIKE,
+                measured=sheet.of(parts, lambda means: spread(means[:, :n]) - spread(means[:, n:])),
+                paper=(_printed("all of them", whole - fit),),
+                note="" if drawn else "The margin is ours: the text names none.",
+            )
 
 
 def _hallucination(sheet: Sheet) -> Claim:
     """Claim that the weakest model's gap between the two agreements is the larger one."""
-    said, table = xtc_paper().statement_of("xtc_gap"), xtc_paper().named("xtc4")
+    measures: tuple[Measure, ...] = ("u", "v", "ccta", "aw")
     n = len(sheet.models)
-    parts = [sheet.part(m, measure) for measure in ("u", "v", "ccta", "aw") for m in sheet.models]
+    parts = [sheet.part(model, measure) for measure in measures for model in sheet.models]
 
     def statistic(means: Array) -> Array:
         u, v, ccta, aw = (means[:, at * n : (at + 1) * n] for at in range(4))
@@ -243,67 +242,62 @@ def _hallucination(sheet: Sheet) -> Claim:
         found: Array = gap[rows, height.argmin(1)] - gap[rows, height.argmax(1)]
         return np.where(np.isnan(means).any(1), np.nan, found)
 
-    g, u = (xtc_paper().named(name).column("overall") for name in ("xtc2", "xtc3"))
-    ccta, aw = table.column("ccta"), table.column("aw_ccta")
+    g, u = _column("xtc2", "overall"), _column("xtc3", "overall")
+    ccta, aw = _column("xtc4", "ccta"), _column("xtc4", "aw_ccta")
     by = sorted(ccta, key=lambda model: g[model] + u[model])
     gap = (ccta[by[0]] - aw[by[0]]) - (ccta[by[-1]] - aw[by[-1]])
     return _claim(
-        where=said.number,
+        where=_where("xtc_gap"),
         says="the gap between CCTA and AW-CCTA is larger for the weakest model than for the "
         "strongest, by the mean of G and U",
         side="above",
         measured=sheet.of(parts, statistic),
-        paper=(_printed(f"{by[0]} less {by[-1]}", round(gap, 3)),),
+        paper=(_printed(f"{by[0]} less {by[-1]}", gap),),
         note="Each resample finds its own weakest and strongest.",
     )
 
 
 def _orders(sheet: Sheet) -> Iterator[Claim]:
-    said, table = xtc_paper().statement_of("xtc_parity"), xtc_paper().named("xtc4")
+    """Claim what ranks of the models predict: of one side, and of the distance from parity."""
     n = len(sheet.models)
-    g, u = (xtc_paper().named(name).column("overall") for name in ("xtc2", "xtc3"))
-    measures: tuple[tuple[Measure, str, str], ...] = (
+    g, u = _column("xtc2", "overall"), _column("xtc3", "overall")
+    sides: tuple[tuple[Measure, str, dict[str, float]], ...] = (("u", "G", g), ("v", "U", u))
+    agreements: tuple[tuple[Measure, str, str], ...] = (
         ("ccta", "CCTA", "ccta"),
         ("aw", "AW-CCTA", "aw_ccta"),
     )
-    for side, column, letter in (("u", g, "G"), ("v", u, "U")):
-        for measure, name, key in measures:
-            first: Measure = "u" if side == "u" else "v"
-            parts = [sheet.part(m, which) for which in (first, measure) for m in sheet.models]
-            yield _claim(
-                where=said.number,
+    _order = partial(_claim, where=_where("xtc_parity"), side="below")
+    for side, letter, column in sides:
+        for measure, name, key in agreements:
+            parts = [
+                sheet.part(model, which) for which in (side, measure) for model in sheet.models
+            ]
+            yield _order(
                 says=f"{letter} alone does not reliably predict {name}: Spearman over models "
                 f"less {RELIABLE}",
-                side="below",
                 measured=sheet.of(
                     parts, lambda means: rank_correlation(means[:, :n], means[:, n:]) - RELIABLE
                 ),
-                paper=(_printed(_BOTH, _rho(column, table.column(key)) - RELIABLE),),
-                note="The threshold is ours: the text names none.",
+                paper=(_printed(_BOTH, _rho(column, _column("xtc4", key)) - RELIABLE),),
+                note=_OF_MODELS,
             )
-    parts = [sheet.part(m, which) for which in ("u", "v", "aw") for m in sheet.models]
+    three: tuple[Measure, ...] = ("u", "v", "aw")
     distance = {model: abs(u[model] - g[model]) for model in g}
-    yield _claim(
-        where=said.number,
+    yield _order(
         says="models closer to the parity line of G and U have a higher AW-CCTA: Spearman over "
         "models of |U − G| and AW-CCTA",
-        side="below",
         measured=sheet.of(
-            parts,
+            [sheet.part(model, which) for which in three for model in sheet.models],
             lambda means: rank_correlation(
                 np.abs(means[:, n : 2 * n] - means[:, :n]), means[:, 2 * n :]
             ),
         ),
-        paper=(_printed(_BOTH, _rho(distance, table.column("aw_ccta"))),),
+        paper=(_printed(_BOTH, _rho(distance, _column("xtc4", "aw_ccta"))),),
     )
 
 
 def _first_less(means: Array) -> Array:
     return means[:, 0] - means[:, 1]
-
-
-def _range(column: dict[str, float]) -> float:
-    return max(column.values()) - min(column.values())
 
 
 def _rho(a: dict[str, float], b: dict[str, float]) -> float:

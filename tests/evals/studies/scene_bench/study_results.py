@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from scenewright.evals.store.results import MANIFEST, SCHEMAS, Results, Table, arm_name
 from scenewright.evals.studies.psg.graph_damage import DAMAGES, MOST_EDITS, SCORES, Measured
 from scenewright.evals.studies.readings import PromptsRead, read
-from scenewright.evals.studies.running import Evaluation, Job, PlannedTrial, context_of
-from scenewright.evals.studies.study import Context
+from scenewright.evals.studies.running import Evaluation, Job, context_of
+from scenewright.evals.studies.study import Context, Trial
 from scenewright.evals.studies.xtc import study as xtc
 from scenewright.evals.studies.xtc.scores import NodeCount, xtc_scores
 from tests.evals.studies.scene_bench.xtc_facts import made_facts
@@ -44,17 +44,17 @@ class Made:
     flat: bool = False
     """Whether all values are alike."""
     asked: list[Evaluation] = field(default_factory=list)
-    sat: list[PlannedTrial] = field(default_factory=list)
+    sat: list[Trial] = field(default_factory=list)
     """Trials."""
 
     async def __call__(self, job: Job, folder: Path, told: Any) -> tuple[Any, Context]:
-        if isinstance(job, PlannedTrial):
+        if isinstance(job, Trial):
             return await self.conduct(job)
         self.asked.append(job)
         results = write_results(folder, self.tables(job), job)
         return read(results, job.config.backends[0]), context_of(results, job)
 
-    async def conduct(self, sitting: PlannedTrial) -> tuple[Any, Context]:
+    async def conduct(self, sitting: Trial) -> tuple[Any, Context]:
         self.sat.append(sitting)
         context = Context(set_name=sitting.title, fingerprint="f", items=self.items, seeds=(0,))
         if sitting.family == "xtc":

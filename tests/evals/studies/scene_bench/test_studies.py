@@ -15,7 +15,7 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.config import EvalConfig
 from scenewright.evals.studies.paper import Claim, paper
 from scenewright.evals.studies.registry import STUDIES, studies_named
-from scenewright.evals.studies.running import Finished, plan, run_studies
+from scenewright.evals.studies.running import Evaluation, Finished, plan, run_studies
 from scenewright.evals.studies.study import Setup, StudyError
 from tests.evals.studies.scene_bench.study_results import FALL, Made
 
@@ -243,7 +243,8 @@ async def test_a_damaged_file_is_named_and_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize("profile", ["miniature", "sdxl", "sd15", "flux"])
 def test_configurations_are_valid_for_profiles(profile: str, tmp_path: Path) -> None:
     setup = Setup(profile=profile)
-    found = plan(studies_named("all", setup=setup), setup, SETTINGS, tmp_path)
+    jobs = plan(studies_named("all", setup=setup), setup, SETTINGS, tmp_path)
+    found = [job for job in jobs if isinstance(job, Evaluation)]
     for evaluation in found:
         text = evaluation.config.model_dump_json()
         assert EvalConfig.model_validate_json(text) == evaluation.config
@@ -255,6 +256,7 @@ def test_configurations_are_valid_for_profiles(profile: str, tmp_path: Path) -> 
 
 def test_steps_and_levels_reach_the_configuration(tmp_path: Path) -> None:
     (found,) = plan(studies_named("feedback"), Setup(n=20, steps=4), SETTINGS, tmp_path)
+    assert isinstance(found, Evaluation)
     for name in found.config.conditions:
         assert found.config.condition_of(name).profile["steps"] == 4
     assert found.config.condition_of("triplets").profile["composer"] == "triplets"

@@ -17,7 +17,7 @@ from scenewright.evals.reporting import plots
 from scenewright.evals.runner.progress import OnProgress, Progress
 from scenewright.evals.studies.paper import xtc_paper
 from scenewright.evals.studies.registry import STUDIES
-from scenewright.evals.studies.running import Job, PlannedTrial, plan, planned_trials, run_studies
+from scenewright.evals.studies.running import Job, plan, run_studies
 from scenewright.evals.studies.study import Context, Outcome, Setup, StudyDefinition, Trial
 from tests.evals.studies.scene_bench.study_results import Made
 
@@ -66,8 +66,8 @@ async def test_trials_follow_evaluations_and_keep_their_folders(tmp_path: Path) 
         yield said.append
 
     async def perform(job: Job, folder: Path, told: OnProgress | None) -> tuple[Any, Context]:
-        if isinstance(job, PlannedTrial):
-            return await job.trial.run(folder, told, False)
+        if isinstance(job, Trial):
+            return await job.run(folder, told, False)
         return await Made()(job, folder, told)
 
     studies = (counting("one", seen), STUDIES["feedback"], counting("two", seen))
@@ -95,13 +95,11 @@ async def test_the_page_says_who_took_part_and_whose_figures_these_are(tmp_path:
     assert xtc_paper().paper in data
 
 
-def test_plans_hold_either_kind_alone() -> None:
+def test_a_plan_has_evaluations_first() -> None:
     studies = (counting("one", {}), STUDIES["feedback"])
-    assert [e.requirements for e in plan(studies, SETUP, Settings())] == [((1, 0),)]
-    assert [s.requirements for s in planned_trials(studies, SETUP, Settings())] == [
-        ((0, 0),),
-        ((0, 1),),
-    ]
+    jobs = plan(studies, SETUP, Settings())
+    assert [job.requirements for job in jobs] == [((1, 0),), ((0, 0),), ((0, 1),)]
+    assert [isinstance(job, Trial) for job in jobs] == [False, True, True]
 
 
 async def test_a_trial_that_fails_stops_before_anything_is_written(tmp_path: Path) -> None:

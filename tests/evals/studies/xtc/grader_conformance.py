@@ -40,7 +40,6 @@ class GraderConformance:
         assert grader.id
         assert grader.id in grader.fingerprint
         assert (grader.id, grader.fingerprint) == (twin.id, twin.fingerprint)
-        await grader.aclose()
 
     async def test_one_grade_a_pair_in_order(self) -> None:
         grader = self.made()

@@ -115,9 +115,6 @@ class Scores:
             return int(pair.given.removeprefix("says "))
         return 5 if pair.given == pair.expected else GRADES[pair.expected, pair.given]
 
-    async def aclose(self) -> None:
-        return
-
 
 SAID = {
     "attribute:dog.1:color": 5,

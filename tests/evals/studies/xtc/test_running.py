@@ -268,9 +268,6 @@ async def test_a_picture_that_cannot_be_read_and_a_grader_that_fails(place: Plac
                 for p in pairs
             ]
 
-        async def aclose(self) -> None:
-            return
-
     place.grader = Grumpy()
     place.extractor.failing = lambda scene: scene.digest == SCENES[0].digest
     zebra = place.unified(say=lambda q: "zebra" if q.kind == "attribute" else q.answer)

@@ -117,9 +117,6 @@ class Parts:
             for one in candidates
         )
 
-    async def aclose(self) -> None:
-        return
-
 
 class Grader(SimilarityGrader):
     """Fails for answers that the service is told to."""

@@ -8,7 +8,6 @@ from scenewright.core.scene import Attributes, SceneObject
 from scenewright.evals.studies.xtc.questions import (
     attribute_text,
     is_many,
-    joined,
     object_phrase,
     relation_text,
     retrieval_text,
@@ -139,7 +138,3 @@ def test_relation_questions(predicates: tuple[str, ...], text: str) -> None:
 )
 def test_the_number_of_a_label(label: str, many: bool) -> None:
     assert is_many(label) is many
-
-
-def test_lists() -> None:
-    assert [joined("abc"[:n]) for n in range(4)] == ["", "a", "a and b", "a, b and c"]

@@ -78,6 +78,3 @@ class UnifiedModelConformance(ABC):
         blind = [question.model_copy(update={"answer": "zebra"}) for question in asked]
         told = await model.answer(picture, asked)
         assert [r.text for r in await model.answer(picture, blind)] == [r.text for r in told]
-
-    async def test_it_can_be_closed(self) -> None:
-        await self.made().aclose()

@@ -57,9 +57,6 @@ class KnowingExtractor:
             raise ExtractionError("the picture is too dark")
         return Extraction(scene=scene)
 
-    async def aclose(self) -> None:
-        return
-
 
 @dataclass
 class ScriptedUnified:
@@ -94,9 +91,6 @@ class ScriptedUnified:
         self.book += [("answer", f"{mark} {question.id}") for question in questions]
         said = [self.say(question) for question in questions]
         return [Reply(text=text, reason="" if text else "I cannot tell") for text in said]
-
-    async def aclose(self) -> None:
-        return
 
 
 def scene_of(*colors: str) -> SceneGraph:
