@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -227,14 +227,23 @@ class FollowedVersions:
             )
 
 
-_FOLLOWED: ContextVar[tuple[FollowedVersions, ...]] = ContextVar("followed", default=())
+ServedNote = Callable[[str, Mapping[str, int]], None]
+"""Takes a judge and its answers by version."""
+_FOLLOWED: ContextVar[tuple[ServedNote, ...]] = ContextVar("followed", default=())
+
+
+@contextmanager
+def served_to(note: ServedNote) -> Iterator[None]:
+    """Tell ``note`` of the served versions in the block."""
+    with within(_FOLLOWED, (*_FOLLOWED.get(), note)):
+        yield
 
 
 @contextmanager
 def following(file: Path, *, stops: bool = False) -> Iterator[FollowedVersions]:
     """Note the served versions in the block in ``file``."""
     followed = FollowedVersions(file, stops=stops)
-    with within(_FOLLOWED, (*_FOLLOWED.get(), followed)):
+    with served_to(followed.note):
         try:
             yield followed
         finally:
@@ -254,8 +263,8 @@ def note_served(judge: str, fingerprint: str, answers: Iterable[Answer]) -> None
         known = _PROCESS.setdefault(fingerprint, ServedVersions())
         for change in known.note(judge, versions, time.time()):
             _LOG.warning("%s: what is made of its answers is of both", change.text)
-        for followed in _FOLLOWED.get():
-            followed.note(judge, versions)
+        for note in _FOLLOWED.get():
+            note(judge, versions)
 
 
 def mixture_text(judge: str, answers: Iterable[Answer]) -> str:

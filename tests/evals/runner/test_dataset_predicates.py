@@ -24,7 +24,12 @@ from scenewright.evals.runner.estimating import estimate
 from scenewright.evals.runner.judging import facts_to_ask
 from scenewright.evals.runner.runner import run_eval
 from scenewright.evals.store.results import Results
-from scenewright.evals.studies.xtc.config import XtcConfig, XtcModelOverrides, build_xtc_models
+from scenewright.evals.studies.xtc.config import (
+    XtcConfig,
+    XtcModelOverrides,
+    build_xtc_models,
+    with_words,
+)
 from tests.doubles import CallBook
 from tests.evals.eval_sets import ListedSet, config, scripted
 
@@ -238,10 +243,9 @@ async def test_xtc_asks_judges_with_the_sets_own_options(tmp_path: Path, said: s
     items = open_dataset(asked.dataset)
     scenes = [item.scene for item in items if item.scene is not None]
     own = dataset_predicates(asked.predicates, asked.dataset, items)
-    xtc_models = await build_xtc_models(
-        asked, load_settings(), XtcModelOverrides(), tmp_path, scenes, own
-    )
-    without = await build_xtc_models(asked, load_settings(), XtcModelOverrides(), tmp_path, scenes)
+    asked = with_words(asked, scenes)
+    xtc_models = await build_xtc_models(asked, load_settings(), XtcModelOverrides(), tmp_path, own)
+    without = await build_xtc_models(asked, load_settings(), XtcModelOverrides(), tmp_path)
     (model,), (plain,) = xtc_models.models, without.models
     assert (model.understander.fingerprint != plain.understander.fingerprint) == (not said)  # type: ignore[attr-defined]
     words, general = (

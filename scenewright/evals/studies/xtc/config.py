@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -171,6 +170,18 @@ def with_on_model_change(config: XtcConfig, what: OnModelChange) -> XtcConfig:
         raise EvalError(first_problem(error)) from None
 
 
+def with_words(config: XtcConfig, scenes: Iterable[SceneGraph]) -> XtcConfig:
+    """Return ``config`` with the words that judges answer with, where there are judges.
+
+    The set's ``scenes`` are read if they say the words.
+    """
+    judged = any((spec.understander or "").startswith("judge:") for spec in config.models.values())
+    if not judged:
+        return config
+    words = vocabulary_of(config.vocabulary, scenes)
+    return config.model_copy(update={"vocabulary": words})
+
+
 @dataclass(frozen=True, slots=True)
 class XtcModelOverrides:
     """Models that a caller brings in place of those of the configuration."""
@@ -238,28 +249,21 @@ async def build_xtc_models(
     settings: Settings,
     given: XtcModelOverrides,
     root: Path,
-    scenes: Iterable[SceneGraph],
     own: DatasetPredicates | None = None,
 ) -> XtcModels:
     """Build the models of ``config``; nothing is downloaded, and no weights are loaded yet.
 
-    ``scenes`` are those of the set, for the judges' vocabulary; ``own``: what was counted in them.
+    The vocabulary is one that :func:`with_words` gave; ``own``: what was counted in the set.
     Raises ``EvalError``, ``SettingsError``, ``BackendError``, ``JudgeError``, ``MatchingError``,
     ``MetricError`` (of a plug-in), ``XtcError`` and what extractors raise, before anything is
     drawn.
     """
 
-    @cache
-    def words() -> tuple[Vocabulary, Predicates]:
-        """Return the words of judges; the set is read for them where a judge understands."""
-        found = vocabulary_of(config.vocabulary, scenes)
-        return found, _predicates(config, found, own)
-
     def built() -> XtcModels:
         models = given.models
         if models is None:
             models = [
-                _model(name, spec, config, settings, words) for name, spec in config.models.items()
+                _model(name, spec, config, settings, own) for name, spec in config.models.items()
             ]
         if twice := [name for name, n in Counter(model.id for model in models).items() if n > 1]:
             raise EvalError(
@@ -289,12 +293,16 @@ def _composer(config: XtcConfig, settings: Settings) -> Composer:
 
 
 def _understander(
-    spec: str, settings: Settings, words: Callable[[], tuple[Vocabulary, Predicates]]
+    spec: str, config: XtcConfig, settings: Settings, own: DatasetPredicates | None
 ) -> Understander:
     """Return the understander ``judge:KIND:MODEL`` or ``chat:ACCOUNT:MODEL``."""
     kind, _, name = spec.partition(":")
     if kind == "judge":
-        return JudgeUnderstander(build_judge(name, settings), *words())
+        words = config.vocabulary
+        assert isinstance(words, Vocabulary), "with_words gives the words that judges answer with"
+        return JudgeUnderstander(
+            build_judge(name, settings), words, _predicates(config, words, own)
+        )
     account, model = split_judge(name)
     chat = build_chat(name, settings, role="grader")
     if account in CHAT_KINDS:
@@ -319,7 +327,7 @@ def _model(
     spec: ModelSpec,
     config: XtcConfig,
     settings: Settings,
-    words: Callable[[], tuple[Vocabulary, Predicates]],
+    own: DatasetPredicates | None,
 ) -> UnifiedModel:
     if spec.plugin is not None:
         made = call_plugin(spec.plugin, name, options=spec.options)
@@ -339,7 +347,7 @@ def _model(
     return Paired(
         name,
         backend_of(profile.backend, settings),
-        _understander(spec.understander, settings, words),
+        _understander(spec.understander, config, settings, own),
         composer=None if spec.condition is None else composer_of(profile, settings),
         negative_prompt=profile.negative_prompt,
         steps=profile.steps,

@@ -48,7 +48,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.core.validation import FrozenModel
 from scenewright.evals.runner.config import digest
 from scenewright.evals.runner.dataset_predicates import Predicates, mark_of
-from scenewright.evals.studies.xtc.base import DrawnPicture, Question, Reply, UnifiedModel, XtcError
+from scenewright.evals.studies.xtc.base import DrawnPicture, Question, Reply, UnifiedModel
 from scenewright.prompts import load_prompt
 from scenewright.providers.usage import ExpectedUsage, Usage
 from scenewright.providers.versions import note_served
@@ -491,25 +491,19 @@ class JudgeUnderstander:
 def vocabulary_of(spec: str | Vocabulary, scenes: Iterable[SceneGraph]) -> Vocabulary:
     """Return the vocabulary that a configuration names.
 
-    That is its own, ``set`` (the words of the set's ``scenes``) or ``miniature``. Raises
-    ``XtcError`` for another name.
+    That is its own, ``set`` (the words of the set's ``scenes``) or ``miniature``.
     """
     if isinstance(spec, Vocabulary):
         return spec
     if spec == "set":
         return Vocabulary.of(scenes)
-    if spec == "miniature":
-        from scenewright.miniature.world import COLORS, KINDS, PREDICATES
+    from scenewright.miniature.world import COLORS, KINDS, PREDICATES
 
-        return Vocabulary(
-            values={"color": tuple(COLORS)},
-            labels=tuple(KINDS),
-            predicates=PREDICATES,
-            options="miniature",
-        )
-    raise XtcError(
-        f"unknown vocabulary {spec!r}: use set, miniature, or a table with values, labels and "
-        "predicates"
+    return Vocabulary(
+        values={"color": tuple(COLORS)},
+        labels=tuple(KINDS),
+        predicates=PREDICATES,
+        options="miniature",
     )
 
 

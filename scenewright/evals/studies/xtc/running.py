@@ -21,7 +21,7 @@ from typing import Any
 
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.flushing import Flusher
-from scenewright.core.images import ImageStore
+from scenewright.core.images import ImageStore, file_bytes
 from scenewright.evals.datasets.base import Dataset, Item
 from scenewright.evals.datasets.registry import open_dataset
 from scenewright.evals.errors import EvalError
@@ -33,10 +33,10 @@ from scenewright.evals.runner.dataset_predicates import (
     keep,
     relates,
 )
-from scenewright.evals.runner.engines.base import work_on
 from scenewright.evals.runner.estimating import photo_size
 from scenewright.evals.runner.forecast import CostForecast, CostLine
-from scenewright.evals.runner.progress import FailureLimit, OnProgress, ProgressReporter
+from scenewright.evals.runner.progress import OnProgress, ProgressReporter
+from scenewright.evals.runner.task import Engine, LocalEngine, numbered
 from scenewright.evals.store.extractions import Extractions
 from scenewright.evals.store.journal import Journal, export
 from scenewright.evals.store.manifest import finish_manifest, make_folder, write_manifest
@@ -47,6 +47,7 @@ from scenewright.evals.studies.xtc.config import (
     XtcModelOverrides,
     XtcModels,
     build_xtc_models,
+    with_words,
 )
 from scenewright.evals.studies.xtc.lookup import outside_of
 from scenewright.evals.studies.xtc.models import (
@@ -61,14 +62,12 @@ from scenewright.evals.studies.xtc.report import (
     XtcResults,
     write_summary,
 )
-from scenewright.evals.studies.xtc.work import DRAWING, PAID, PICTURE, SHEET, SPENT, XtcWork
-from scenewright.providers.sdk_clients import paying
+from scenewright.evals.studies.xtc.task import EXTRACTIONS, XtcTask, XtcWorker, XtcWorkerSpec
+from scenewright.evals.studies.xtc.work import DRAWING, PAID, PICTURE, SHEET, SPENT
 from scenewright.providers.usage import ExpectedUsage
-from scenewright.providers.versions import SERVED_FILE, following
+from scenewright.providers.versions import SERVED_FILE, FollowedVersions
 from scenewright.runs.folder import RunFolder
 
-EXTRACTIONS = "extractions"
-"""Folder of the graphs that were read from drawn pictures."""
 ORIGINALS = "originals"
 """Folder of the paintings, where the set is painted."""
 _PAINTED = "miniature"
@@ -86,12 +85,13 @@ async def run_xtc(
     given: XtcModelOverrides | None = None,
     dataset: Dataset | None = None,
     on_progress: OnProgress | None = None,
+    engine: Engine = LocalEngine(),  # noqa: B008 - a constant
 ) -> XtcResults:
     """Run ``config`` in ``folder``, or go on with it; the results are written when all is done.
 
     Relative paths of the configuration begin at ``root`` (default: the working folder). ``retry``
     tries again what failed or was left unscored before. ``given`` and ``dataset`` replace models
-    and the set. Raises what
+    and the set; ``engine`` works on the items. Raises what
     :func:`~scenewright.evals.studies.xtc.config.build_xtc_models` raises and ``DatasetError``
     before anything is drawn, later ``EvalError`` where the folder cannot be written or failures do
     not end. Cancelling keeps all that is done.
@@ -100,9 +100,8 @@ async def run_xtc(
     place, base = Path(folder), Path(root) if root is not None else Path()
     await asyncio.to_thread(make_folder, place)
     items = dataset if dataset is not None else xtc_dataset(config, place, base)
-    xtc_models, own = await _models_of(
-        config, settings, given or XtcModelOverrides(), base, place, items
-    )
+    overrides = await asyncio.to_thread(engine.overrides, given, base, XtcModelOverrides)
+    worded, xtc_models, own = await _models_of(config, settings, overrides, base, place, items)
     with RunFolder(place).locked():
         models = xtc_models.manifest()
         asked = config.model_dump(mode="json", exclude={"on_model_change"})
@@ -111,36 +110,38 @@ async def run_xtc(
         if own is not None:
             await asyncio.to_thread(keep, own, place)
         nonce = write_manifest(place, config, items, models, plan, mark=mark)
-        tell = ProgressReporter(on_progress or (lambda _: None))
-        with (
-            paying(nonce),
-            closing(Flusher()) as flusher,
-            Journal(place / JOURNAL) as journal,
-            following(place / SERVED_FILE, stops=config.on_model_change == "stop") as served,
-        ):
-            work = XtcWork(
-                config,
-                xtc_models,
-                ImageStore(place / IMAGES, flusher=flusher),
-                Extractions(xtc_models.extractor, place / EXTRACTIONS),
-                journal,
-                served,
-                retry=retry,
-                count=tell,
-                ended=FailureLimit(config.stop_after_failures).note,
+        served = FollowedVersions(place / SERVED_FILE, stops=config.on_model_change == "stop")
+        absolute, root_at = await asyncio.to_thread(lambda: (place.resolve(), base.resolve()))
+        spec = XtcWorkerSpec(
+            settings=settings,
+            place=absolute,
+            config=worded,
+            root=root_at,
+            nonce=nonce,
+            own=own,
+            retry=retry,
+        )
+        with closing(Flusher()) as flusher, Journal(place / JOURNAL) as journal:
+            images = ImageStore(place / IMAGES, flusher=flusher)
+            worker = XtcWorker(
+                *(worded, xtc_models, lambda _: images, file_bytes),
+                *(Extractions(xtc_models.extractor, place / EXTRACTIONS), journal, nonce, retry),
             )
-            tell(doing="loading the models", at_once=True)
-            await xtc_models.warm()
-            tell(doing="drawing and asking", at_once=True)
-            await work_on(items, work, journal, plan, tell, config.concurrency)
+            tell = ProgressReporter(on_progress or (lambda _: None))
+            task = XtcTask(worker, spec, journal, plan, served, tell)
+            try:
+                async with engine.at_work(task) as work:
+                    await work(numbered(items))
+            finally:
+                await asyncio.to_thread(served.write)
             tell(at_once=True)
-            if not work.evaluated:
-                why = "; ".join(work.left_out) or "the set is empty"
+            if not any(kind == SHEET for kind, _ in journal.tally(plan)):
+                why = "; ".join(task.left_out) or "the set is empty"
                 raise EvalError(
                     f"no item can be evaluated ({why}): every item needs a scene and its photo"
                 )
-            left_out = {**items.left_out, **work.left_out}
             totals = await asyncio.to_thread(_exported, journal, plan, place)
+        left_out = {**items.left_out, **task.left_out}
         finish_manifest(place, totals, left_out, {"model_changes": list(served.texts)})
     results = XtcResults(place)
     await asyncio.to_thread(write_summary, results)
@@ -208,7 +209,8 @@ async def plan_xtc(
     Raises what that raises before anything is drawn.
     """
     items = dataset if dataset is not None else xtc_dataset(config, folder, root)
-    models, _ = await _models_of(config, settings, XtcModelOverrides(), root, folder, items)
+    none = XtcModelOverrides()
+    _, models, _ = await _models_of(config, settings, none, root, folder, items)
     return await plan_of(config, models, items)
 
 
@@ -219,13 +221,14 @@ async def _models_of(
     root: Path,
     folder: Path,
     items: Dataset,
-) -> tuple[XtcModels, DatasetPredicates | None]:
-    """Return the models, and the predicates of the set."""
+) -> tuple[XtcConfig, XtcModels, DatasetPredicates | None]:
+    """Return the configuration with the words of judges, the models, the predicates of the set."""
     own = await asyncio.to_thread(
         dataset_predicates, config.predicates, config.dataset, items, folder, needed=relates
     )
     scenes = (item.scene for item in items if item.scene is not None)
-    return await build_xtc_models(config, settings, given, root, scenes, own), own
+    config = await asyncio.to_thread(with_words, config, scenes)
+    return config, await build_xtc_models(config, settings, given, root, own), own
 
 
 async def plan_of(config: XtcConfig, xtc_models: XtcModels, items: Iterable[Item]) -> XtcPlan:

@@ -12,9 +12,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,10 +29,10 @@ from scenewright.core.ports.vision import Detection
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import Item
-from scenewright.evals.errors import EvalError, ModelChangedError
+from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.graph_matching.matching import match_graphs
 from scenewright.evals.runner.config import digest, file_mark, item_seed
-from scenewright.evals.runner.item_work import UnitWork
+from scenewright.evals.runner.task import Counted, Ended, Tell, UnitWork
 from scenewright.evals.store.extractions import Extractions
 from scenewright.evals.store.journal import Unit, Units, UnitState
 from scenewright.evals.studies.xtc.base import (
@@ -50,7 +49,7 @@ from scenewright.evals.studies.xtc.models import drawing_mark, understanding_mar
 from scenewright.evals.studies.xtc.prompting import XtcPrompt, prompt_of, takes_views, views_of
 from scenewright.evals.studies.xtc.questions import QUESTIONS_VERSION, category_of, questions_of
 from scenewright.providers.usage import Meter, metered
-from scenewright.providers.versions import FollowedVersions
+from scenewright.providers.versions import served_to
 
 SHEET, DRAWING, GENERATION = "sheet", "drawing", "generation"
 ANSWERS, UNDERSTANDING, PICTURE = "answers", "understanding", "picture"
@@ -60,6 +59,8 @@ READ = ("prompt_tokens", "tokens_dropped", "facts_dropped")
 """How much of the prompt a drawing read, where that is known."""
 SPENT = ("calls", "tokens_in", "tokens_out", "usd")
 """What a unit took, in its fact ``spent``."""
+_TIMED = (DRAWING, GENERATION, ANSWERS)
+"""Kinds of units that may take as long as the configuration says."""
 _COUNTS = ("nodes", "matched", "edges", "edges_matched")
 _VERSION = 1
 _SHEET_VERSION = 2
@@ -67,21 +68,67 @@ _GENERATION_VERSION = 3
 """Raised when the same graph would give other answers."""
 
 
+@dataclass(frozen=True, slots=True)
+class PhotoItem:
+    """An item with what identifies the file of its photo."""
+
+    item: Item
+    mark: list[Any] = field(default_factory=list)
+    """Path, size and time of change of the photo."""
+    problem: str = ""
+    """Why the item cannot be evaluated; empty if it can."""
+
+    @property
+    def id(self) -> str:
+        """Id of the item."""
+        return self.item.id
+
+    @classmethod
+    def of(cls, item: Item) -> PhotoItem:
+        """Look for the scene and the photo of ``item``."""
+        if not item.scene:
+            return cls(item, problem="an item has no scene")
+        if item.image is None:
+            return cls(item, problem="an item has no photo")
+        file = Path(item.image)
+        if not file.is_file():
+            what = f"there is no photo {file}: name the set's folder of images"
+            return cls(item, problem=what)
+        try:
+            return cls(item, file_mark(file))
+        except OSError as error:
+            return cls(item, problem=error_text(error))
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Event: an item cannot be evaluated."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Event: a judge gave answers, counted by the version that was served."""
+
+    judge: str
+    versions: Mapping[str, int]
+
+
 class XtcWork(UnitWork):
-    """Work on one item at a time."""
+    """Work on one item."""
 
     def __init__(
         self,
         config: XtcConfig,
         models: XtcModels,
         images: ImageStore,
+        photo: Callable[[str], bytes],
         extractions: Extractions,
         units: Units,
-        served: FollowedVersions,
+        tell: Tell,
         *,
         retry: bool,
-        count: Callable[..., None],
-        ended: Callable[[Unit], None],
     ) -> None:
         """Set up the work.
 
@@ -89,41 +136,39 @@ class XtcWork(UnitWork):
             config: configuration of the evaluation.
             models: the models.
             images: store of all pictures.
+            photo: reads the file of a photo.
             extractions: graphs of drawn pictures that were read before.
-            units: as in :class:`~scenewright.evals.runner.item_work.UnitWork`.
-            served: versions under which judges were served.
-            retry: as in :class:`~scenewright.evals.runner.item_work.UnitWork`.
-            count: as in :class:`~scenewright.evals.runner.item_work.UnitWork`.
-            ended: as in :class:`~scenewright.evals.runner.item_work.UnitWork`.
+            units: as in :class:`~scenewright.evals.runner.task.UnitWork`.
+            tell: receiver of events.
+            retry: as in :class:`~scenewright.evals.runner.task.UnitWork`.
         """
-        super().__init__(units, retry=retry, count=count, ended=ended)
+        super().__init__(
+            units,
+            retry=retry,
+            count=lambda **more: tell(Counted(more)),
+            ended=lambda unit: tell(Ended(replace(unit, rows={}, facts={}))),
+        )
         self._config = config
         self._models = models
         self._images = images
+        self._photo = photo
         self._extractions = extractions
-        self._served = served
-        self.evaluated = 0
-        """Items that could be evaluated."""
-        self.left_out: Counter[str] = Counter()
-        """Why items could not be evaluated → how many."""
+        self._event = tell
 
-    async def do(self, item: Item) -> list[str]:
-        """Draw ``item`` by every model, ask every model about it, and grade both.
+    async def do(self, photo: PhotoItem) -> list[str]:
+        """Draw an item by every model, ask every model about it, and grade both.
 
-        Return the keys of its units, in the order of the tables. What models do wrong is a failed
-        or an unscored unit. Raises ``EvalError``, ``StoreError`` and ``ImageError`` where what is
-        done cannot be kept, and ``ModelChangedError`` where a judge is served by another version.
+        Return the keys of its units, in the order of the tables; none for an item that cannot be
+        evaluated. What models do wrong is a failed or an unscored unit. Raises ``EvalError``,
+        ``StoreError`` and ``ImageError`` where what is done cannot be kept.
         """
-        try:
-            key = await asyncio.to_thread(self._sheet_key, item)
-        except (EvalError, OSError) as error:
-            self.left_out[error_text(error)] += 1
+        item, why, sheet = photo.item, photo.problem, None
+        if not why:
+            sheet = await self._unit(self._sheet_key(photo), SHEET, partial(self._sheet, item))
+            why = f"the photo could not be read: {sheet.reason}" * (sheet.state == "failed")
+        if why or sheet is None:
+            self._event(LeftOut(why))
             return []
-        sheet = await self._unit(key, SHEET, partial(self._sheet, item))
-        if sheet.state == "failed":
-            self.left_out[f"the photo could not be read: {sheet.reason}"] += 1
-            return [sheet.key]
-        self.evaluated += 1
         keys = [sheet.key]
         understood: dict[str, Unit] = {}
         drawn: dict[tuple[str, int], Unit] = {}
@@ -143,62 +188,49 @@ class XtcWork(UnitWork):
         return list(dict.fromkeys(keys))
 
     async def _unit(
-        self, key: str, kind: str, make: Callable[[str, Meter], Awaitable[Unit]]
+        self, key: str, kind: str, make: Callable[[str, Meter, Unit | None], Awaitable[Unit]]
     ) -> Unit:
-        """Return the finished unit of ``key``, or a new one; a failure is a unit too."""
-        unit = self._known(key)
-        if unit is None:
-            try:
-                with self._step(key), metered() as meter:
-                    unit = await make(key, meter)
-                # A picture that was kept before its unit knows what it took.
-                unit = replace(unit, facts=_spent(meter) | dict(unit.facts))
-            except TimeoutError as error:
-                late = f"not done within {self._config.timeout:g} s"
-                unit = Unit(key, kind, "failed", str(error).strip() or late)
-            except Exception as error:
-                unit = Unit(key, kind, "failed", error_text(error))
-            if (change := self._served.stopped) is not None:
-                raise ModelChangedError(
-                    f"{change.text}: both under one name would be mixed. What is done is kept. Run "
-                    "the same with --on-model-change accept to go on and say so, or in another "
-                    "folder"
-                )
-            self._ended(unit)
+        """Return the finished unit of ``key``, or a new one; a failure is a unit too.
+
+        ``make`` gets the key, the meter of its calls, and an earlier try.
+        """
+
+        async def made(before: Unit | None) -> Unit:
+            with metered() as meter, served_to(lambda *of: self._event(Served(*of))):
+                unit = await make(key, meter, before)
+            # A picture that was kept before its unit knows what it took.
+            return replace(unit, facts=_spent(meter) | dict(unit.facts))
+
+        failed = partial(Unit, key, kind, "failed")
+        seconds = self._config.timeout if kind in _TIMED else None
+        unit, new = await self.unit(key, made, failed, seconds=seconds)
+        if new:
+            self.keep(unit)
         else:
             self._tell(found=int(kind == DRAWING), failed=int(unit.state == "failed"))
         self._tell(unscored=int(unit.state == "unscored"))
         return unit
 
-    def _sheet_key(self, item: Item) -> str:
-        """Return the key of the questions, the prompt and the reference picture of ``item``.
-
-        Raises ``EvalError`` if it has no scene, or its photo is not there.
-        """
-        if not item.scene:
-            raise EvalError("an item has no scene")
-        if item.image is None:
-            raise EvalError("an item has no photo")
-        file = Path(item.image)
-        if not file.is_file():
-            raise EvalError(f"there is no photo {file}: name the set's folder of images")
-        composer = self._models.composer
+    def _sheet_key(self, photo: PhotoItem) -> str:
+        """Return the key of the questions, the prompt and the reference picture of an item."""
+        item, composer = photo.item, self._models.composer
+        assert item.scene is not None
         # A scene's order decides the questions' order alone, but its ids are theirs.
         return digest(
             *(SHEET, _SHEET_VERSION, QUESTIONS_VERSION, item.id, item.scene.digest),
-            *(composer.fingerprint, file_mark(file)),
+            *(composer.fingerprint, photo.mark),
             *([[_place(one) for one in item.detections]] if takes_views(composer) else []),
         )
 
-    async def _sheet(self, item: Item, key: str, meter: Meter) -> Unit:
+    async def _sheet(self, item: Item, key: str, meter: Meter, before: Unit | None) -> Unit:
         """Make questions, prompt and reference picture; raises what files raise.
 
         A composer that fails leaves the prompt open: the questions need none, and the photo can be
         asked about.
         """
-        scene, file = item.scene, Path(item.image or "")
+        scene, file = item.scene, item.image or ""
         assert scene is not None
-        reference = await asyncio.to_thread(lambda: self._images.put_bytes(file.read_bytes()))
+        reference = await asyncio.to_thread(lambda: self._images.put_bytes(self._photo(file)))
         views: dict[str, Image.Image] = {}
         if takes_views(self._models.composer) and item.detections:
             views = await asyncio.to_thread(
@@ -272,12 +304,12 @@ class XtcWork(UnitWork):
         seed: int,
         key: str,
         meter: Meter,
+        before: Unit | None,
     ) -> Unit:
         """Return the picture, kept under its key before the unit is kept."""
         found = await asyncio.to_thread(self._images.recall, key)
         if found is None:
-            async with asyncio.timeout(self._config.timeout):
-                made = await model.draw(scene, prompt, seed)
+            made = await model.draw(scene, prompt, seed)
             drawn = made if isinstance(made, DrawnPicture) else DrawnPicture(made)
 
             def keep() -> tuple[str, dict[str, Any]]:
@@ -304,6 +336,7 @@ class XtcWork(UnitWork):
         image: str,
         key: str,
         meter: Meter,
+        before: Unit | None,
     ) -> Unit:
         """Grade what the graph of the drawn picture answers; raises what extractors raise.
 
@@ -311,12 +344,11 @@ class XtcWork(UnitWork):
         words, is unscored, with the reason.
         """
         config = self._config
-        async with asyncio.timeout(config.timeout):
-            picture = await asyncio.to_thread(self._images.get, image)
-            if empty := await asyncio.to_thread(nothing_drawn, picture):
-                rows = [_unscored(question, empty) for question in questions]
-                return Unit(key, GENERATION, reason=empty, facts={"rows": rows})
-            extraction = await self._extractions.of(picture, image)
+        picture = await asyncio.to_thread(self._images.get, image)
+        if empty := await asyncio.to_thread(nothing_drawn, picture):
+            rows = [_unscored(question, empty) for question in questions]
+            return Unit(key, GENERATION, reason=empty, facts={"rows": rows})
+        extraction = await self._extractions.of(picture, image)
         seen = extraction.scene
         match = await asyncio.to_thread(
             match_graphs, scene, seen, self._models.similarity, edges=config.matching
@@ -388,12 +420,12 @@ class XtcWork(UnitWork):
         reference: str,
         key: str,
         meter: Meter,
+        before: Unit | None,
     ) -> Unit:
         """Return the model's answers; of those of an earlier try only what has no text is asked.
 
         Raises what the model raises, and ``EvalError`` if it answers too few or too many.
         """
-        before = self._units.get(key)
         known: dict[str, Reply] = {}
         if before is not None and before.state != "failed":
             earlier = (Reply.model_validate(reply) for reply in before.facts["replies"])
@@ -403,12 +435,11 @@ class XtcWork(UnitWork):
                 if reply.text is not None or reply.final
             }
         open_ = [question for question in questions if question.id not in known]
-        async with asyncio.timeout(self._config.timeout):
-            picture = await asyncio.to_thread(self._images.get, reference)
-            if empty := await asyncio.to_thread(nothing_drawn, picture):
-                found = [Reply(text=None, reason=empty, final=True) for _ in open_]
-            else:
-                found = await model.answer(picture, open_)
+        picture = await asyncio.to_thread(self._images.get, reference)
+        if empty := await asyncio.to_thread(nothing_drawn, picture):
+            found = [Reply(text=None, reason=empty, final=True) for _ in open_]
+        else:
+            found = await model.answer(picture, open_)
         if len(found) != len(open_):
             raise EvalError(f"{model.id} gave {len(found)} replies to {len(open_)} questions")
         known |= {question.id: reply for question, reply in zip(open_, found, strict=True)}
@@ -417,7 +448,12 @@ class XtcWork(UnitWork):
         return Unit(key, ANSWERS, *_state(given, "text"), facts={"replies": given})
 
     async def _grade(
-        self, questions: Sequence[Question], replies: Sequence[Reply], key: str, meter: Meter
+        self,
+        questions: Sequence[Question],
+        replies: Sequence[Reply],
+        key: str,
+        meter: Meter,
+        before: Unit | None,
     ) -> Unit:
         """Return the grades of a model's answers."""
         both = list(zip(questions, replies, strict=True))
