@@ -36,6 +36,9 @@ def run(
     dry: options.Plan = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
+    engine: str = "local",
+    workers: options.OptionalPositive = None,
+    address: options.Address = "",
 ) -> terminal.Exit:
     """Run the evaluation that CONFIG describes, or continue it.
 
@@ -68,9 +71,11 @@ def run(
             else stop.
     """
     from scenewright.config.settings import load_settings
+    from scenewright.evals.runner.engines.ray_engine import engine_of
     from scenewright.evals.studies.xtc.config import load_xtc_config, with_on_model_change
     from scenewright.evals.studies.xtc.running import plan_xtc, run_xtc, xtc_dataset
 
+    at_work = engine_of(engine, workers, address)
     asked = load_xtc_config(config)
     folder = out if out is not None else Path("evals") / asked.name
     if on_model_change is not None:
@@ -116,6 +121,7 @@ def run(
                 retry=retry,
                 dataset=items,
                 on_progress=show,
+                engine=at_work,
             )
         )
     scores = results.scores()

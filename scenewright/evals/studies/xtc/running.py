@@ -135,7 +135,7 @@ async def run_xtc(
             finally:
                 await asyncio.to_thread(served.write)
             tell(at_once=True)
-            if not any(kind == SHEET for kind, _ in journal.tally(plan)):
+            if not task.evaluated:
                 why = "; ".join(task.left_out) or "the set is empty"
                 raise EvalError(
                     f"no item can be evaluated ({why}): every item needs a scene and its photo"

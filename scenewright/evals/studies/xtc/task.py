@@ -157,8 +157,10 @@ class XtcTask:
         self.models = worker.models
         self.spec = spec
         self._worker, self._journal, self._plan = worker, journal, plan
-        self._served, self._report = served, tell
+        self.served, self._report = served, tell
         self._ended = FailureLimit(worker.config.stop_after_failures).note
+        self.evaluated = 0
+        """Items that could be evaluated."""
         self.left_out: Counter[str] = Counter()
         """Why items could not be evaluated → how many."""
 
@@ -180,8 +182,7 @@ class XtcTask:
         """Return the listener for a worker that begins with ``item``."""
         return XtcListener(
             *(self._journal, self._plan, position, PhotoItem.of(item), self._report, self._ended),
-            served=self._served,
-            left_out=self.left_out,
+            task=self,
         )
 
 
@@ -189,8 +190,7 @@ class XtcTask:
 class XtcListener(UnitListener[PhotoItem]):
     """Listener that also follows the versions of judges, and counts what is left out."""
 
-    served: FollowedVersions
-    left_out: Counter[str]
+    task: XtcTask
 
     def hear(self, event: Any) -> bool:
         """Keep the result in ``event``; return whether the item is done.
@@ -199,10 +199,12 @@ class XtcListener(UnitListener[PhotoItem]):
         """
         match event:
             case Served(judge, versions):
-                self.served.note(judge, versions)
+                self.task.served.note(judge, versions)
             case LeftOut(reason):
-                self.left_out[reason] += 1
-            case Made() if (change := self.served.stopped) is not None:
+                self.task.left_out[reason] += 1
+            case Finished(keys):
+                self.task.evaluated += bool(keys)
+            case Made() if (change := self.task.served.stopped) is not None:
                 raise ModelChangedError(
                     f"{change.text}: both under one name would be mixed. What is done is kept. Run "
                     "the same with --on-model-change accept to go on and say so, or in another "

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,7 @@ from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError, ModelChangedError
 from scenewright.evals.metrics.graph_matching.text_similarity import ExactSimilarity
+from scenewright.evals.runner.task import LocalEngine
 from scenewright.evals.studies.xtc.base import Grade, Question, Reply, UnifiedModel
 from scenewright.evals.studies.xtc.config import XtcConfig, XtcModelOverrides, with_on_model_change
 from scenewright.evals.studies.xtc.grading import SimilarityGrader
@@ -463,6 +468,62 @@ async def test_a_judge_served_by_another_version_stops_it_each_time(place: Place
     other = Place(place.folder / "other")
     alone = await other.run(Judged("judged", other.world).served(99), config=config)
     assert alone.manifest["model_changes"] == []
+
+
+WORLD = World()
+"""What the worker of :class:`OtherProcess` draws."""
+
+
+def models_elsewhere(root: Path) -> XtcModelOverrides:
+    """Models that a worker builds anew."""
+    grader = SimilarityGrader(ExactSimilarity())
+    models = [ScriptedUnified("good", WORLD), ScriptedUnified("pink", WORLD, damage=recolored)]
+    return XtcModelOverrides(models, KnowingExtractor(WORLD), grader, ExactSimilarity())
+
+
+class OtherProcess(LocalEngine):
+    """Opens its worker by the arguments that are sent to another process."""
+
+    @asynccontextmanager
+    async def at_work(self, task: Any) -> AsyncIterator[Any]:
+        with ExitStack() as stack:
+
+            async def work(items: Any) -> None:
+                given = f"{__name__}:models_elsewhere"
+                spec = pickle.loads(pickle.dumps(replace(task.spec, given=given)))
+                worker = await spec.open(True, stack)
+                assert worker.models == task.models
+                async for position, item in items:
+                    listener = task.begin(position, item)
+                    sent = pickle.loads(pickle.dumps(listener.given))
+                    hear = partial(_sent_back, listener.hear)
+                    assert listener.hear(await worker.do(sent, hear))
+
+            yield work
+
+
+def _sent_back(hear: Any, event: Any) -> None:
+    hear(pickle.loads(pickle.dumps(event)))
+
+
+async def test_workers_in_other_processes_give_the_same_tables(place: Place) -> None:
+    listed = ListedSet([*items(place.folder), Item(id="text", prompt="a dog")])
+    found = [
+        await run_xtc(
+            CONFIG,
+            place.folder / name,
+            given=models_elsewhere(place.folder),
+            dataset=listed,
+            engine=engine,
+        )
+        for name, engine in (("here", LocalEngine()), ("there", OtherProcess()))
+    ]
+    one, other = found
+    for table in ("facts", "pictures", "items"):
+        assert one.rows(table) == other.rows(table)
+    for name in ("left_out", "totals", "models"):
+        assert one.manifest[name] == other.manifest[name]
+    assert other.manifest["left_out"] == {"an item has no scene": 1}
 
 
 def test_versions_cannot_be_held_apart(place: Place) -> None:
