@@ -10,9 +10,7 @@ from typing import get_args
 import numpy as np
 from scipy.special import ndtri
 
-from scenewright.agents.panel.aggregation import Array
-from scenewright.evals.statistics.figures import LEVEL, Bootstrap, Figure
-from scenewright.evals.studies.panel.estimators import (
+from benchmarks._estimators import (
     both_below,
     calibration_errors,
     corrected_prevalence,
@@ -27,15 +25,17 @@ from scenewright.evals.studies.panel.estimators import (
     weights_of,
     within_families,
 )
+from scenewright.agents.panel.aggregation import Array
+from scenewright.evals.statistics.figures import LEVEL, Bootstrap, Figure
 from scenewright.evals.studies.panel.simulator import (
     SceneKind,
     SimulatedJudge,
     SimulationSpec,
-    binned_gaps,
+    VoteRates,
     confidences,
-    error_correlation,
     expected_prevalence,
     simulations,
+    stated,
 )
 from scenewright.evals.studies.panel.table import AnswerTable
 
@@ -57,6 +57,10 @@ ESTIMATORS: Mapping[str, str] = {
     "effective.labelled": "effective number of judges, from labels",
 }
 """Estimator → in words; before the point is what it estimates."""
+
+
+_RANKS = 2001
+"""Votes of one kind whose probabilities are worked out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +238,44 @@ def truths_of(spec: SimulationSpec) -> dict[str, Array]:
         "prevalence": np.full(len(spec.judges), share),
         "effective": effective_judges(phi[None]),
     }
+
+
+def binned_gaps(
+    rates: VoteRates, prevalence: float, temperature: float | None, bins: int = 10
+) -> Array:
+    """Return the calibration gap of answers at that temperature in equal bins of probability.
+
+    (bins,): the share of all answers in the bin times how far their mean is above the share that
+    holds. ``temperature`` None: bare votes.
+    """
+    se, sp = rates.sensitivity, rates.specificity
+    found = np.zeros(bins)
+    ranks = (np.arange(_RANKS) + 0.5) / _RANKS
+    for vote, side in zip((1.0, 0.0), confidences(rates, prevalence), strict=True):
+        right = prevalence * se if vote else (1.0 - prevalence) * sp
+        wrong = (1.0 - prevalence) * (1.0 - sp) if vote else prevalence * (1.0 - se)
+        for correct, mass in ((True, right), (False, wrong)):
+            sure = side.quantiles(correct, ranks)
+            said = np.full(_RANKS, vote) if temperature is None else stated(vote, sure, temperature)
+            holds = vote if correct else 1.0 - vote
+            at = np.minimum((said * bins).astype(int), bins - 1)
+            found += np.bincount(at, said - holds, minlength=bins) * mass / _RANKS
+    return found
+
+
+def error_correlation(spec: SimulationSpec) -> Array:
+    """Return the tetrachoric correlation of each two judges' errors given the truth.
+
+    Over all facts, (n_judges, n_judges).
+    """
+    a = np.array([judge.difficulty_sensitivity for judge in spec.judges]) * np.sqrt(spec.difficulty)
+    family = [judge.family or judge.id for judge in spec.judges]
+    same = np.array([[one == other for other in family] for one in family])
+    rho = np.array([judge.correlation for judge in spec.judges])
+    rest = np.sqrt((1.0 - a**2) * rho)
+    found: Array = np.outer(a, a) + np.where(same, np.outer(rest, rest), 0.0)
+    found[np.diag_indices(len(a))] = 1.0
+    return found
 
 
 def _temperature(judge: SimulatedJudge, prevalence: Mapping[SceneKind, float]) -> float:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks._recovery import ESTIMATORS, Recovered, recovered, recovery, truths_of
-from scenewright.evals.studies.panel.estimators import (
+from benchmarks._estimators import (
     calibration_errors,
     effective_judges,
     error_phi,
 )
+from benchmarks._recovery import ESTIMATORS, Recovered, recovered, recovery, truths_of
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,

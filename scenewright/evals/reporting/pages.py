@@ -7,6 +7,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
@@ -55,6 +56,13 @@ def asset(name: str) -> str:
 def render(template: str, **given: Any) -> str:
     """Return the page of ``template`` with ``given``; all text is escaped."""
     return _environment().get_template(template).render(**given)
+
+
+def render_text(template: str, **given: Any) -> str:
+    """Return the Markdown of ``template`` with ``given``; nothing is escaped."""
+    text = environment(FunctionLoader(asset), escapes=False).get_template(template).render(**given)
+    # What has been left out leaves no gap.
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
 def environment(

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import base64
-import functools
-import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from scenewright.core.flushing import write_text
-from scenewright.evals.reporting.pages import asset
+from scenewright.evals.reporting.document import Document, Picture, Section
+from scenewright.evals.reporting.frames import Frame, percent
 from scenewright.evals.reporting.words import whole
-from scenewright.evals.statistics.estimates import number
-from scenewright.evals.studies.panel.running import TABLE, Outcome, PanelStudyRun, digest_of, plain
+from scenewright.evals.studies.panel.running import TABLE, Outcome, PanelStudyRun
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from scenewright.runs.folder import installed_versions, write_json
 from scenewright.runs.report.words import duration
 
 PAGE, MARKDOWN, NUMBERS = "index.html", "index.md", "study.json"
 _FORMAT = 1
-_PACKAGE = "scenewright.evals.studies.panel"
-_SIZE = re.compile(rb'viewBox="0 0 ([\d.]+) [\d.]+"')
-_PIXELS = 1.6
-"""Pixels for a point of a plot, at most."""
-_WIDE = 580.0
-"""Points; a wider plot takes the width of the page."""
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-"""The page loads nothing: style and plots are embedded."""
 
 
 def write_study(study: PanelStudyRun) -> Path:
@@ -43,10 +28,11 @@ def write_study(study: PanelStudyRun) -> Path:
     Each is written whole or not at all. Returns the page's path. Raises ``PanelStudyError`` if that
     fails.
     """
+    page = document(study)
     try:
         write_json(study.folder / NUMBERS, numbers(study))
-        write_text(study.folder / MARKDOWN, markdown(study))
-        write_text(study.folder / PAGE, page(study))
+        write_text(study.folder / MARKDOWN, page.markdown())
+        write_text(study.folder / PAGE, page.html())
     except OSError as error:
         raise PanelStudyError(
             f"{study.folder} cannot be written: {error.strerror or error}. Name another folder "
@@ -77,21 +63,33 @@ def numbers(study: PanelStudyRun) -> dict[str, Any]:
             "notes": list(study.loaded.notes),
         },
         "versions": dict(installed_versions()),
-        "parts": {
-            one.name: plain(
-                {
-                    "state": one.state,
-                    "reason": one.reason,
-                    "options": one.options,
-                    "findings": list(one.findings),
-                    "figures": one.figures,
-                    "notes": list(one.notes),
-                    "seconds": one.seconds,
-                }
-            )
-            for one in study.outcomes
-        },
+        "parts": _parts(
+            study, {"state", "reason", "options", "findings", "figures", "notes", "seconds"}
+        ),
     }
+
+
+def summary(study: PanelStudyRun) -> dict[str, Any]:
+    """Return the summary that the command prints as JSON."""
+    return {
+        "folder": str(study.folder),
+        "page": str(study.folder / PAGE),
+        "answer": study.answer,
+        "table": counts(study.loaded.table) | {"digest": study.digests[0]},
+        "parts": _parts(study, {"state", "reason", "findings", "figures"}),
+    }
+
+
+def rows_of(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
+    """(part, state, what it found first or why it was not done), for a terminal."""
+    return [
+        (one.name, one.state, one.reason or next(iter(one.findings), "no findings"))
+        for one in outcomes
+    ]
+
+
+def _parts(study: PanelStudyRun, fields: set[str]) -> dict[str, Any]:
+    return {one.name: one.model_dump(mode="json", include=fields) for one in study.outcomes}
 
 
 def counts(table: AnswerTable) -> dict[str, int]:
@@ -111,170 +109,113 @@ def counts(table: AnswerTable) -> dict[str, int]:
     }
 
 
-def judge_lines(study: PanelStudyRun) -> list[dict[str, Any]]:
-    """Return one row a judge, in the table's order.
+def document(study: PanelStudyRun) -> Document:
+    """Return the page."""
+    lead = study.lead
+    done = [one for one in study.outcomes if one.state == "done"]
+    sections = [_section(study, one) for one in done]
+    sections.append(Section("judges", "The judges", frames=(_judges(study),)))
+    rest = [
+        {"part": f"{one.title} ({one.name})", "state": one.state, "why": f"{one.reason}."}
+        for one in study.outcomes
+        if one.state != "done"
+    ]
+    if rest:
+        shown = Frame.of("rest", rest, columns={"state": "State", "why": "Why"}, head="Part",
+                         label="{part}")  # fmt: skip
+        sections.append(Section("rest", "Parts that were not run", frames=(shown,)))
+    sections.append(
+        Section(
+            "how",
+            "How it was made",
+            lead="Intervals are 95 % percentile bootstraps over items unless a part says "
+            f"otherwise; a missing answer never counts as a no. All numbers are in {NUMBERS}, all "
+            f"answers in {TABLE}.",
+            files=(NUMBERS, TABLE),
+            facts={"Answers, judges and versions": _provenance(study)}
+            | {f"Options of {one.name}": one.options for one in done if one.options},
+        )
+    )
+    return Document(
+        kind="Panel study",
+        title=study.config.name,
+        date=time.strftime("%Y-%m-%d", time.gmtime()),
+        answer=study.answer,
+        lead=lead.name if lead else "",
+        about=tuple(filter(None, (study.config.about, study.loaded.about))),
+        stats=_stats(study.loaded.table),
+        notices=study.loaded.notes,
+        sections=tuple(sections),
+    )
 
-    ``answers`` are usable ones, ``unscored`` were asked for and cannot be used; ``yes`` is the
-    share of yes among its votes, ``right`` that of right votes on facts of known truth.
-    """
+
+def _section(study: PanelStudyRun, one: Outcome) -> Section:
+    return Section(
+        one.name,
+        one.title,
+        lead=one.about,
+        findings=one.findings or ("No findings.",),
+        plots=tuple(
+            Picture(study.folder, f"{one.name}/{stem}.svg", title)
+            for stem, title in one.plots.items()
+        ),
+        frames=one.frames,
+        notes=one.notes,
+        files=tuple(f"{one.name}/{stem}.parquet" for stem in one.records),
+    )
+
+
+def _judges(study: PanelStudyRun) -> Frame:
+    """One row a judge: usable answers, unscored ones, share of yes and of right votes."""
     table = study.loaded.table
     known = ~np.isnan(table.truth)
-    found = []
+    rows = []
     for at, judge in enumerate(table.judges):
         votes, there = table.votes[:, at], ~np.isnan(table.said[:, at])
         both = there & known
-        found.append(
+        rows.append(
             {
-                "id": judge.id,
-                "family": judge.family,
-                "steers": judge.id in study.loop_judges,
+                "judge": judge.id
+                + (" (steered the loop)" if judge.id in study.loop_judges else ""),
+                "family": judge.family or "its own",
                 "answers": int(there.sum()),
                 "unscored": int((table.asked[:, at] & ~there).sum()),
                 "yes": float(votes[there].mean()) if there.any() else None,
                 "right": float((votes == table.truth)[both].mean()) if both.any() else None,
             }
         )
-    return found
+    columns = {"family": "Family", "answers": "Answers", "unscored": "Unscored"}
+    shares = {"yes": percent("Says yes (%)"), "right": percent("Right (%)")}
+    return Frame.of("judges", rows, columns=columns | shares, head="Judge", label="{judge}")
 
 
-def markdown(study: PanelStudyRun) -> str:
-    """Return the page as GitHub's Markdown."""
-    return _environment().get_template("study.md.j2").render(**_values(study)) + "\n"
-
-
-def page(study: PanelStudyRun) -> str:
-    """Return the page; all text is escaped, and it needs no other file."""
-    return (
-        _environment()
-        .get_template("study.html.j2")
-        .render(
-            policy=_POLICY,
-            style=Markup(
-                asset("style.css")
-                + asset("report.css")
-                + files(_PACKAGE).joinpath("assets", "study.css").read_text("utf-8")
-            ),
-            date=time.strftime("%Y-%m-%d", time.gmtime()),
-            picture=functools.partial(_embedded, study.folder),
-            provenance=_provenance(study),
-            **_values(study),
-        )
-    )
-
-
-def _values(study: PanelStudyRun) -> dict[str, Any]:
-    """Return what both pages show."""
-    return {
-        "study": study,
-        "config": study.config,
-        "stats": _stats(study.loaded.table),
-        "judges": judge_lines(study),
-        "done": [one for one in study.outcomes if one.state == "done"],
-        "rest": [one for one in study.outcomes if one.state != "done"],
-        "table_file": TABLE,
-        "numbers_file": NUMBERS,
-    }
-
-
-def _stats(table: AnswerTable) -> list[tuple[str, str, str]]:
+def _stats(table: AnswerTable) -> tuple[tuple[str, str, str], ...]:
     """(label, value, note) of the top of the page."""
-    n = counts(table)
-    families = len(set(table.families))
-    lost = n["unscored"]
-    asked = n["answers"] + lost
-    stats = [
-        ("Judges", whole(len(table.judges)), f"of {families} families"),
-        ("Images", whole(n["images"]), f"of {whole(n['items'])} items"),
-        ("Facts", whole(n["facts"]), "asked of these images"),
-        ("Answers", whole(n["answers"]), f"{whole(lost)} of {whole(asked)} asked are unscored"),
+    found = counts(table)
+    asked = whole(found["answers"] + found["unscored"])
+    n = {name: whole(number) for name, number in found.items()}
+    rows = [
+        ("Judges", whole(len(table.judges)), f"of {len(set(table.families))} families"),
+        ("Images", n["images"], f"of {n['items']} items"),
+        ("Facts", n["facts"], "asked of these images"),
+        ("Answers", n["answers"], f"{n['unscored']} of {asked} asked are unscored"),
+        ("Models", n["models"], "that drew"),
+        ("Known truth", n["facts_with_truth"], f"{n['facts_that_hold']} hold"),
+        ("Human ratings", n["ratings"], f"of {n['images_with_ratings']} images"),
+        ("Rounds", n["rounds"], "of a loop"),
     ]
-    if n["models"]:
-        stats.append(("Models", whole(n["models"]), "that drew"))
-    if n["facts_with_truth"]:
-        stats.append(
-            ("Known truth", whole(n["facts_with_truth"]), f"{whole(n['facts_that_hold'])} hold")
-        )
-    if n["ratings"]:
-        stats.append(
-            ("Human ratings", whole(n["ratings"]), f"of {whole(n['images_with_ratings'])} images")
-        )
-    if n["rounds"]:
-        stats.append(("Rounds", whole(n["rounds"]), "of a loop"))
-    return stats
+    return tuple(row for at, row in enumerate(rows) if at < 4 or row[1] != "0")
 
 
 def _provenance(study: PanelStudyRun) -> dict[str, str]:
     table = study.loaded.table
+    times = (f"{one.name} {duration(one.seconds)}" for one in study.outcomes if one.seconds)
     found = {
         "Answers": f"{table.name}, digest {study.digests[0][:16]}",
         "Learnt from": f"digest {study.digests[1][:16]}" if study.digests[1] else "nothing apart",
         "Seed": str(study.config.seed),
         "Resamples": whole(study.config.resamples),
+        "Computed in": ", ".join(times) or "nothing was computed",
     }
     found |= {f"Judge {j.id}": j.fingerprint or "fingerprint not known" for j in table.judges}
     return found | dict(installed_versions())
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A plot within the page."""
-
-    uri: str
-    """The SVG as a data URI."""
-    width: int
-    """How wide it is shown at most, in pixels."""
-    wide: bool
-    """Whether it needs the page's whole width."""
-
-
-def _embedded(folder: Path, part: str, stem: str) -> Picture:
-    data = (folder / part / f"{stem}.svg").read_bytes()
-    uri = "data:image/svg+xml;base64," + base64.b64encode(data).decode("ascii")
-    found = _SIZE.search(data[:4000])
-    width = float(found[1]) if found else 500.0
-    # In points; letters of 10 points are then as large as the page's small text.
-    return Picture(uri, round(width * _PIXELS), width > _WIDE)
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f} %"
-
-
-@functools.cache
-def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader(_PACKAGE, "assets"),
-        autoescape=lambda name: name is not None and name.endswith(".html.j2"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {"share": _share, "whole": whole, "number": number, "duration": duration}
-    return made
-
-
-def summary(study: PanelStudyRun) -> dict[str, Any]:
-    """Return the summary that the command prints as JSON."""
-    return {
-        "folder": str(study.folder),
-        "page": str(study.folder / PAGE),
-        "answer": study.answer,
-        "table": counts(study.loaded.table) | {"digest": digest_of(study.loaded.table)},
-        "parts": {
-            one.name: {
-                "state": one.state,
-                "reason": one.reason,
-                "findings": list(one.findings),
-                "figures": one.figures,
-            }
-            for one in study.outcomes
-        },
-    }
-
-
-def rows_of(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
-    """(part, state, what it found first or why it was not done), for a terminal."""
-    return [
-        (one.name, one.state, one.reason or next(iter(one.findings), "no findings"))
-        for one in outcomes
-    ]

@@ -143,3 +143,10 @@ class Drawn:
     def of(cls, reading: Array) -> Self:
         """Split a reading, (1 + resamples,), whose first number is that of all items."""
         return cls(float(reading[0]), reading[1:])
+
+
+def intervals_apart(one: Figure, other: Figure) -> bool:
+    """Return whether the intervals of two figures have nothing in common."""
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return False
+    return one.high < other.low or other.high < one.low

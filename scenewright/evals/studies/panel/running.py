@@ -12,11 +12,11 @@ import json
 import math
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -26,9 +26,9 @@ from scenewright.core.error_text import error_text
 from scenewright.core.flushing import write_text
 from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting import plots
-from scenewright.evals.store.files import drafted
+from scenewright.evals.reporting.frames import Frame
+from scenewright.evals.statistics.estimates import Measured
 from scenewright.evals.store.provenance import code_digest
-from scenewright.evals.studies.layout import Layout
 from scenewright.evals.studies.panel.sources.live_judges import Loaded
 from scenewright.evals.studies.panel.sources.loading import fitting, load_source, with_families
 from scenewright.evals.studies.panel.sources.tables import write_table
@@ -73,7 +73,7 @@ class Outcome(BaseModel):
     """Why not."""
     findings: tuple[str, ...] = ()
     """Sentences, the most important first."""
-    tables: tuple[Layout, ...] = ()
+    frames: tuple[Frame, ...] = ()
     """Tables for the page."""
     plots: dict[str, str] = {}
     """File stem of each plot → its title."""
@@ -91,29 +91,15 @@ class Outcome(BaseModel):
     """Digest of all that decides it."""
 
 
-class _Hash(Protocol):
-    def update(self, data: bytes, /) -> None: ...
-
-
 def digest_of(table: AnswerTable) -> str:
     """SHA-256 (hex) of all that a table holds, its name left out."""
-    found = hashlib.sha256()
-    told = [
-        [asdict(judge) for judge in table.judges],
-        [asdict(image) for image in table.images],
-        [asdict(fact) for fact in table.facts],
-    ]
-    found.update(json.dumps(told, sort_keys=True).encode())
-    for name in ("said", "votes", "truth", "usd", "seconds", "tokens"):
-        _feed(found, np.asarray(getattr(table, name), np.float64))
-    _feed(found, np.asarray(table.asked, np.uint8))
+    rows = [[asdict(one) for one in of] for of in (table.judges, table.images, table.facts)]
+    found = hashlib.sha256(json.dumps(rows, sort_keys=True).encode())
+    for name in ("said", "votes", "truth", "usd", "seconds", "tokens", "asked"):
+        array = np.asarray(getattr(table, name), np.float64)
+        # One NaN is like another.
+        found.update(np.where(np.isnan(array), -1.0, array).tobytes())
     return found.hexdigest()
-
-
-def _feed(found: _Hash, array: np.ndarray[Any, Any]) -> None:
-    # One NaN is like another.
-    whole = np.where(np.isnan(array), -1.0, array) if array.dtype.kind == "f" else array
-    found.update(np.ascontiguousarray(whole).tobytes())
 
 
 def key_of(
@@ -132,7 +118,8 @@ def key_of(
         "resamples": context.resamples,
         "loop_judges": context.loop_judges,
         "live": None if live is None else [judge.fingerprint for judge in live.judges],
-        "code": code_digest(type(part).__module__),
+        # A part's options are declared in the module that measures it.
+        "code": code_digest(part.options.__module__),
     }
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
@@ -158,34 +145,32 @@ def write_result(
 ) -> Outcome:
     """Draw the plots of ``result`` and write it into the part's ``folder``.
 
-    What lay there of an earlier result is taken away.
-
-    A plot that cannot be drawn becomes a note. Raises ``PanelStudyError`` if the folder cannot be
-    written.
+    An earlier result there is taken away. A plot that cannot be drawn becomes a note. Raises
+    ``PanelStudyError`` if the folder cannot be written.
     """
     clear(folder)
     notes = list(result.notes)
     drawn: dict[str, str] = {}
+    kept = [frame for frame in result.frames if frame.kept and frame.rows]
     try:
-        for stem, draw in result.plots.items():
+        for chart in result.charts:
             try:
-                figure = draw()
+                figure = chart.draw()
             except Exception as error:
-                notes.append(f"The plot {stem} could not be drawn: {error_text(error)}")
+                notes.append(f"The plot {chart.name} could not be drawn: {error_text(error)}")
                 continue
-            title = _title(figure) or stem.replace("_", " ")
-            plots.save(figure, folder / f"{stem}.svg", title)
-            drawn[stem] = title
-        for stem, rows in result.records.items():
-            _write_records(folder, stem, rows)
+            drawn[chart.name] = chart.title or chart.name.replace("_", " ")
+            plots.save(figure, folder / f"{chart.name}.svg", drawn[chart.name])
+        for frame in kept:
+            frame.write_parquet(folder)
         found = Outcome(
             **_head(part),
             state="done",
             findings=result.findings,
-            tables=result.tables,
+            frames=tuple(one.page for one in result.tables),
             plots=drawn,
-            records=tuple(stem for stem, rows in result.records.items() if rows),
-            figures={name: plain(value) for name, value in result.figures.items()},
+            records=tuple(frame.name for frame in kept),
+            figures={name: _plain(value) for name, value in result.figures.items()},
             notes=tuple(notes),
             options=options.model_dump(mode="json"),
             seconds=seconds,
@@ -195,6 +180,14 @@ def write_result(
     except (OSError, EvalError) as error:
         raise PanelStudyError(f"the results of {part.name} cannot be written: {error}") from error
     return found
+
+
+def _plain(value: Any) -> Any:
+    """Return a figure as JSON takes it: what is not finite as none."""
+    if isinstance(value, Measured):
+        told = value.model_dump()
+        return {"mean": told["value"], "low": told["low"], "high": told["high"]}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def not_done(
@@ -214,46 +207,6 @@ def clear(folder: Path) -> None:
     for pattern in (RESULT, ERROR, "*.svg", "*.parquet"):
         for file in folder.glob(pattern):
             file.unlink(missing_ok=True)
-
-
-def plain(value: Any) -> Any:
-    """Return ``value`` as JSON takes it.
-
-    Numpy's numbers as numbers, what is not finite as none, a model with value, low and high as
-    ``{"mean", "low", "high"}``.
-    """
-    if isinstance(value, BaseModel):
-        told = value.model_dump(mode="json")
-        if "value" in told:
-            return {"mean": told["value"], "low": told.get("low"), "high": told.get("high")}
-        return plain(told)
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [plain(inner) for inner in value]
-    return value
-
-
-def _title(figure: Any) -> str:
-    whole: str = figure.get_suptitle()
-    return whole or next((t for axis in figure.axes if (t := axis.get_title())), "")
-
-
-def _write_records(folder: Path, stem: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if not rows:
-        return
-    # The first row need not have every column.
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = {name: [plain(row.get(name)) for row in rows] for name in names}
-    with drafted(folder, stem) as draft:
-        pq.write_table(pa.table(columns), draft, compression="zstd")
 
 
 ANSWERS = "answers.db"

@@ -17,8 +17,9 @@ rounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import comb
@@ -197,11 +198,6 @@ def slopes(table: AnswerTable, said: Array) -> Array:
     return found if (found >= LEAST_SLOPE).all() else np.ones(said.shape[1])
 
 
-Curve = dict[int, tuple[Figure, Figure, Figure]]
-"""Of how many candidates the best is picked → gain as the picking judge, the others and the truth
-see it, over all judges as pickers."""
-
-
 @dataclass(frozen=True, slots=True)
 class PanelLike:
     """What the simulated judges have of those of a table."""
@@ -245,6 +241,38 @@ def panel_like(table: AnswerTable) -> PanelLike:
     return PanelLike(judges, share, facts, source)
 
 
+def picked(gains: Gains, pickers: Iterable[int], bootstrap: Bootstrap) -> dict[str, Figure]:
+    """Return the gain of picking by some judges, in the mean over them.
+
+    ``own``: as the picking judge sees it; ``others``: as the mean of the other judges does; ``gap``
+    between them; ``confirmed``: the others' share of what the picking judge sees; ``true``: as the
+    first reporter after the judges sees it, with its share ``true_share``.
+    """
+    at = list(pickers)
+    items = np.repeat(gains.items, len(at))
+    own, others = gains.own()[:, at].ravel(), gains.others()[:, at].ravel()
+    true = gains.gains[:, at, gains.judges].ravel()
+    return {
+        "own": bootstrap.share(items, own),
+        "others": bootstrap.share(items, others),
+        "gap": bootstrap.share(items, own - others),
+        "confirmed": ratio(items, others, own, bootstrap),
+        "true": bootstrap.share(items, true),
+        "true_share": ratio(items, true, own, bootstrap),
+    }
+
+
+def picked_of(
+    table: AnswerTable, sets: Sets, reporters: Array, most: int, bootstrap: Bootstrap
+) -> list[dict[str, Figure]]:
+    """Return :func:`picked` by all judges from the best of 1, 2 … ``most`` candidates."""
+    judges = range(len(table.judges))
+    return [
+        picked(gains_of(table, sets, reporters, len(judges), n), judges, bootstrap)
+        for n in range(1, most + 1)
+    ]
+
+
 def simulated_picks(
     panel: PanelLike,
     rho: float,
@@ -254,8 +282,8 @@ def simulated_picks(
     spread: float,
     seed: int,
     resamples: int,
-) -> tuple[Curve, tuple[Figure, Figure]]:
-    """Gains on the scale of the truth, and (others / own, truth / own) at the most candidates.
+) -> list[dict[str, Figure]]:
+    """Return :func:`picked` from the best of 1, 2 … candidates, on the scale of the truth.
 
     ``rho``: correlation of the judges' errors; ``spread``: of the candidates' quality, as
     ``SimulationSpec.image_spread``.
@@ -274,32 +302,10 @@ def simulated_picks(
         seed=seed,
     )
     table = simulate(spec)
-    n = len(panel.judges)
     scores = judge_scores(table) / slopes(table, table.said)
     sets, _ = candidate_sets(table, scores)
     reporters = np.column_stack([scores, true_scores(table)])
-    bootstrap = Bootstrap(table.n_items, seed, resamples)
-    found: Curve = {}
-    for number in range(1, candidates + 1):
-        found[number] = curve_point(gains_of(table, sets, reporters, n, number), bootstrap)
-    last = gains_of(table, sets, reporters, n, candidates)
-    rows = np.repeat(last.items, n)
-    own, others, true = last.own().ravel(), last.others().ravel(), last.gains[:, :, n].ravel()
-    return found, (ratio(rows, others, own, bootstrap), ratio(rows, true, own, bootstrap))
-
-
-def curve_point(gains: Gains, bootstrap: Bootstrap) -> tuple[Figure, Figure, Figure]:
-    """Return (own, others, true) gain, over all judges as pickers.
-
-    The truth is the first reporter after the judges.
-    """
-    items = np.repeat(gains.items, gains.judges)
-    true = gains.gains[:, :, gains.judges].ravel()
-    return (
-        bootstrap.share(items, gains.own().ravel()),
-        bootstrap.share(items, gains.others().ravel()),
-        bootstrap.share(items, true),
-    )
+    return picked_of(table, sets, reporters, candidates, Bootstrap(table.n_items, seed, resamples))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -352,39 +358,20 @@ def trajectories_of(table: AnswerTable, steering: Array) -> Trajectories:
     return Trajectories(kept, drew, items)
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What is kept after a round, by one reporter against those who steered. Scores in [0, 1]."""
-
-    round: int
-    """Its number, from 0."""
-    drew: int
-    """Loops that drew in it."""
-    steering: Figure
-    """Mean score of the kept pictures by those who steered."""
-    reporting: Figure
-    """By the reporter."""
-    gain: Figure
-    """Change of ``steering`` from round 0, in its unit."""
-    reported: Figure
-    """Change of ``reporting`` from round 0, in its unit."""
-    gap: Figure
-    """``gain`` − ``reported``: what nobody else sees."""
-    confirmed: Figure
-    """``reported`` / ``gain``; no value unless there is a gain."""
-
-
 def rounds_of(
     loops: Trajectories,
     steering: Array,
     reporting: Array,
     bootstrap: Bootstrap,
     units: tuple[float, float] = (1.0, 1.0),
-) -> tuple[Round, ...]:
-    """Return one entry a round; both scores (n_images,).
+) -> list[dict[str, Any]]:
+    """Return what is kept after each round; both scores are (n_images,).
 
-    Gains are divided by the ``units`` of the two scores. Loops in which the reporter lacks a score
-    of a kept picture are left out of gains.
+    ``round`` and ``drew``: its number, and the loops that drew in it; ``steering`` and
+    ``reporting``: mean scores of the kept pictures; ``gain`` and ``reported``: their changes from
+    round 0, divided by the ``units`` of the two scores; ``gap`` between these; ``confirmed``: the
+    second as a share of the first, without a value unless there is a gain. Loops in which the
+    reporter lacks a score of a kept picture are left out of gains.
     """
     s, r = steering[loops.kept], reporting[loops.kept]
     found = []
@@ -392,23 +379,19 @@ def rounds_of(
         known = ~np.isnan(r[:, number] + r[:, 0])
         gain = np.where(known, s[:, number] - s[:, 0], np.nan) / units[0]
         reported = (r[:, number] - r[:, 0]) / units[1]
-
-        def mean(values: Array) -> Figure:
-            return bootstrap.share(loops.items, values)
-
+        values = {
+            "steering": s[:, number],
+            "reporting": r[:, number],
+            "gain": gain,
+            "reported": reported,
+            "gap": gain - reported,
+        }
         found.append(
-            Round(
-                round=number,
-                drew=int(loops.drew[:, number].sum()),
-                steering=mean(s[:, number]),
-                reporting=mean(r[:, number]),
-                gain=mean(gain),
-                reported=mean(reported),
-                gap=mean(gain - reported),
-                confirmed=ratio(loops.items, reported, gain, bootstrap),
-            )
+            {"round": number, "drew": int(loops.drew[:, number].sum())}
+            | {name: bootstrap.share(loops.items, of) for name, of in values.items()}
+            | {"confirmed": ratio(loops.items, reported, gain, bootstrap)}
         )
-    return tuple(found)
+    return found
 
 
 def columns_of(table: AnswerTable, loop_judges: Sequence[str]) -> tuple[list[int], list[int]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,6 @@ from scenewright.evals.statistics.figures import Bootstrap, Figure
 from scenewright.evals.studies.panel.aggregators.registry import combined_by
 from scenewright.evals.studies.panel.live_queries import PLAIN_FORM, JudgeResponses
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError, Places
-
-MEASURES = (
-    *("signed", "absolute", "flips", "lost_yes", "gained_yes"),
-    *("accuracy", "false_yes", "fooled"),
-)
-"""The figures of a :class:`Shift`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,37 +27,6 @@ class Voter:
     """Probability that the fact holds, (n_rows,); NaN without one."""
     votes: Array
     """1 yes, 0 no, NaN likewise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """From one form to another, over the rows that have an answer to both.
-
-    Shares and differences, not percent; intervals go by items.
-    """
-
-    signed: Figure
-    """Mean change of the probability: that of the mean score."""
-    absolute: Figure
-    """Mean |change| of the probability."""
-    flips: Figure
-    """Share of votes that turned round."""
-    lost_yes: Figure
-    """Of the facts that had a yes, share that got a no."""
-    gained_yes: Figure
-    """Of the facts that had a no, share that got a yes."""
-    accuracy: Figure
-    """Change of the share of right votes, where the truth is known."""
-    false_yes: Figure
-    """Change of the share of facts that do not hold and got a yes."""
-    fooled: Figure
-    """Of the facts that do not hold and had a no, share that got a yes: the success rate of an
-    attack that wants a yes."""
-
-    def row(self) -> dict[str, Any]:
-        """Return all figures by name, and how many answers they are measured on."""
-        found: dict[str, Any] = {name: getattr(self, name) for name in MEASURES}
-        return found | {"n": self.signed.n, "n_false": self.false_yes.n}
 
 
 def voters_of(
@@ -102,14 +65,17 @@ class Shifts:
         self.truth = truth
         self.bootstrap = Bootstrap(int(items.max()) + 1, seed, resamples)
 
-    def between(self, pairs: Sequence[tuple[Voter, Voter]], truth: Array | None = None) -> Shift:
-        """From the first to the second of each of ``pairs``, of all pairs together.
+    def between(self, pairs: Sequence[tuple[Voter, Voter]]) -> dict[str, Any]:
+        """Compare the second of each of ``pairs`` with the first, of all pairs together.
 
-        ``truth``: of the second, where it is not that of the rows; the rows' own by default.
+        Shares and differences, not percent, over the rows that have an answer to both: ``signed``
+        and ``absolute`` change of the probability; ``flips``: votes that turned round; ``lost_yes``
+        and ``gained_yes``: of the facts that had a yes, and a no; ``accuracy``: change of the share
+        of right votes; ``false_yes``: change of the share of facts that do not hold and got a yes;
+        ``fooled``: of those that do not hold and had a no, the share that got a yes, which is the
+        success rate of an attack that wants a yes. ``n`` and ``n_false`` count answers.
         """
-        known = self.truth if truth is None else truth
-        n = len(pairs)
-        items, truths = np.tile(self.items, n), np.tile(known, n)
+        items, truths = (np.tile(of, len(pairs)) for of in (self.items, self.truth))
         p, q, a, b = (
             np.concatenate([getattr(pair[side], what) for pair in pairs])
             for what in ("said", "votes") for side in (0, 1)
@@ -119,19 +85,20 @@ class Shifts:
         yes, no = a == 1.0, a == 0.0
         labelled, false = ~np.isnan(truths), truths == 0.0
         share = self.bootstrap.share
-        return Shift(
-            signed=share(items, q - p),
-            absolute=share(items, np.abs(q - p)),
-            flips=share(items, a != b),
-            lost_yes=share(items[yes], b[yes] == 0.0),
-            gained_yes=share(items[no], b[no] == 1.0),
-            accuracy=share(
+        found = {
+            "signed": share(items, q - p),
+            "absolute": share(items, np.abs(q - p)),
+            "flips": share(items, a != b),
+            "lost_yes": share(items[yes], b[yes] == 0.0),
+            "gained_yes": share(items[no], b[no] == 1.0),
+            "accuracy": share(
                 items[labelled],
                 (b[labelled] == truths[labelled]) * 1.0 - (a[labelled] == truths[labelled]),
             ),
-            false_yes=share(items[false], b[false] - a[false]),
-            fooled=share(items[false & no], b[false & no] == 1.0),
-        )
+            "false_yes": share(items[false], b[false] - a[false]),
+            "fooled": share(items[false & no], b[false & no] == 1.0),
+        }
+        return found | {"n": found["signed"].n, "n_false": found["false_yes"].n}
 
     def steadier(
         self, single: Sequence[Sequence[tuple[Voter, Voter]]], panel: Sequence[tuple[Voter, Voter]]
@@ -165,57 +132,40 @@ HINT_FOR, HINT_AGAINST = "hint_for", "hint_against"
 """After words that the fact holds, and that it does not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Consistency:
-    """Of one voter. Shares and differences, not percent; intervals go by items."""
-
-    right: Figure
-    """Share of right votes on the plain question; without a value where no truth is known."""
-    variant_right: Figure
-    """Mean of that over the plain question and all that ask the same."""
-    worst_right: Figure
-    """Share of facts with a right vote in all of these forms."""
-    averaged_right: Figure
-    """Share of right votes of the mean probability over these forms."""
-    averaging_gain: Figure
-    """Change of the share of right votes from the plain question to that mean."""
-    averaging_brier: Figure
-    """Change of the Brier score (mean squared error) likewise: below 0 is better."""
-    steady: Figure
-    """Share of facts with the same vote in all of these forms."""
-    inconsistency: Figure
-    """Mean |P(q) + P(not q) − 1|."""
-    contradictions: Figure
-    """Share of facts for which the question and its complement both get a yes, or both a no."""
-    both_yes: Figure
-    """Share for which both get a yes."""
-    premise_yes: Figure
-    """Share of questions about things that are not there which get a yes."""
-    sway: Figure
-    """Mean P(fact) after words that it holds minus that after words that it does not."""
-    swayed: Figure
-    """Share of votes that follow those words: yes after the ones, no after the others."""
-
-    def named(self) -> Iterator[tuple[str, Figure]]:
-        """Name and figure of all that was measured."""
-        for field in fields(self):
-            figure: Figure = getattr(self, field.name)
-            if figure.value is not None:
-                yield field.name, figure
+CONSISTENCY: tuple[str, ...] = (
+    *("right", "variant_right", "worst_right", "averaged_right", "averaging_gain"),
+    *("averaging_brier", "steady", "inconsistency", "contradictions", "both_yes", "premise_yes"),
+    *("sway", "swayed"),
+)
+"""The figures of :func:`consistency`."""
 
 
-def consistency(said: Mapping[str, Voter], premise_yes: Figure, shifts: Shifts) -> Consistency:
+def consistency(
+    said: Mapping[str, Voter], premise_yes: Figure, shifts: Shifts
+) -> dict[str, Figure]:
     """Compare what one voter ``said`` to each form, :data:`PLAIN_FORM` among them.
 
-    Figures of forms that were not asked have no value. ``premise_yes`` is kept as it is.
+    Shares and differences, not percent; those of forms that were not asked have no value.
+
+    - ``right``: share of right votes on the plain question; ``variant_right``: mean of that over it
+      and all forms that ask the same; ``worst_right``: share of facts with a right vote in all of
+      them; ``averaged_right``: share of right votes of the mean probability over them, with its
+      ``averaging_gain`` over the plain question, and ``averaging_brier``, the change of the Brier
+      score (below 0 is better); ``steady``: share of facts with the same vote in all of them;
+    - ``inconsistency``: mean |P(q) + P(not q) − 1|; ``contradictions``: share of facts for which
+      the question and its complement both get a yes, or both a no; ``both_yes``: both a yes;
+    - ``premise_yes``: share of questions about things that are not there which get a yes;
+    - ``sway``: mean P(fact) after words that it holds minus that after words that it does not;
+      ``swayed``: share of votes that follow those words.
     """
     forms = [said[form] for form in (PLAIN_FORM, *SAME) if form in said]
-    return Consistency(
+    found = {
         **_variants(forms, shifts),
         **_complements(said, shifts),
-        premise_yes=premise_yes,
+        "premise_yes": premise_yes,
         **_pressure(said, shifts),
-    )
+    }
+    return {name: found.get(name, Figure(value=None)) for name in CONSISTENCY}
 
 
 def _variants(forms: Sequence[Voter], shifts: Shifts) -> dict[str, Figure]:
@@ -258,8 +208,7 @@ def _complements(said: Mapping[str, Voter], shifts: Shifts) -> dict[str, Figure]
         if other in said
     ]
     if not pairs:
-        nothing = Figure(value=None)
-        return {"inconsistency": nothing, "contradictions": nothing, "both_yes": nothing}
+        return {}
     # A row is a yes/no question or a choice, never both.
     gap = _first([np.abs(after.said - before.said) for before, after in pairs])
     flips = _first([np.abs(after.votes - before.votes) for before, after in pairs])
@@ -282,7 +231,7 @@ def _first(columns: Sequence[Array]) -> Array:
 
 def _pressure(said: Mapping[str, Voter], shifts: Shifts) -> dict[str, Figure]:
     if HINT_FOR not in said:
-        return {"sway": Figure(value=None), "swayed": Figure(value=None)}
+        return {}
     towards, away = said[HINT_FOR], said[HINT_AGAINST]
     follows = np.where(
         np.isnan(towards.votes + away.votes), np.nan, (towards.votes == 1.0) & (away.votes == 0.0)

@@ -109,29 +109,6 @@ def confidences(rates: VoteRates, prevalence: float) -> tuple[Confidence, Confid
     )
 
 
-def binned_gaps(
-    rates: VoteRates, prevalence: float, temperature: float | None, bins: int = 10
-) -> Array:
-    """Return the calibration gap of answers at that temperature in equal bins of probability.
-
-    (bins,): the share of all answers in the bin times how far their mean is above the share that
-    holds. ``temperature`` None: bare votes.
-    """
-    se, sp = rates.sensitivity, rates.specificity
-    found = np.zeros(bins)
-    ranks = (np.arange(_GRID) + 0.5) / _GRID
-    for vote, side in zip((1.0, 0.0), confidences(rates, prevalence), strict=True):
-        right = prevalence * se if vote else (1.0 - prevalence) * sp
-        wrong = (1.0 - prevalence) * (1.0 - sp) if vote else prevalence * (1.0 - se)
-        for correct, mass in ((True, right), (False, wrong)):
-            sure = side.quantiles(correct, ranks)
-            said = np.full(_GRID, vote) if temperature is None else stated(vote, sure, temperature)
-            holds = vote if correct else 1.0 - vote
-            at = np.minimum((said * bins).astype(int), bins - 1)
-            found += np.bincount(at, said - holds, minlength=bins) * mass / _GRID
-    return found
-
-
 def stated(vote: float, sure: Array, temperature: float) -> Array:
     """Return the probability that goes with ``vote`` (1 or 0) and B = ``sure`` (n,).
 
@@ -325,21 +302,6 @@ def expected_prevalence(spec: SimulationSpec) -> dict[SceneKind, float]:
             cut = np.array([ndtri(model.holds(each)) for model in spec.models])
             given[each] = ndtr((cut[:, None] - np.sqrt(shared) * nodes) / np.sqrt(1.0 - shared))
         found[kind] = float((given[kind] * given["object"] ** parents @ weights).mean())
-    return found
-
-
-def error_correlation(spec: SimulationSpec) -> Array:
-    """Return the tetrachoric correlation of each two judges' errors given the truth.
-
-    Over all facts, (n_judges, n_judges).
-    """
-    a = np.array([_loading(spec, judge) for judge in spec.judges])
-    family = [judge.family or judge.id for judge in spec.judges]
-    same = np.array([[one == other for other in family] for one in family])
-    rho = np.array([judge.correlation for judge in spec.judges])
-    rest = np.sqrt((1.0 - a**2) * rho)
-    found: Array = np.outer(a, a) + np.where(same, np.outer(rest, rest), 0.0)
-    found[np.diag_indices(len(a))] = 1.0
     return found
 
 

@@ -7,7 +7,7 @@ that are run. A part needs certain things of a table, and returns findings, tabl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.resources import files
@@ -29,22 +29,19 @@ from scenewright.config.settings import Settings
 from scenewright.core.suggestions import suggestion
 from scenewright.core.validation import first_problem
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact
+from scenewright.evals.reporting.charts import Chart
+from scenewright.evals.reporting.frames import Frame
+from scenewright.evals.reporting.sentences import Sentences
 from scenewright.evals.store.files import read_toml
-from scenewright.evals.studies.layout import Layout
 from scenewright.evals.studies.panel.aggregators.registry import AGGREGATORS, unknown_aggregator
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Plot
-
     from scenewright.core.ports.judge import Judge
     from scenewright.providers import AnswerStore
 
-Need = Literal[
-    "truth", "ratings", "truth or ratings", "models", "soft", "rounds", "several", "live"
-]
-"""Facts of known truth, human ratings, one of these two, two models or more that drew,
-probabilities that are not bare votes, rounds of a loop, two judges or more, judges that can be
+Need = Literal["truth", "ratings", "truth or ratings", "several", "live"]
+"""Facts of known truth, human ratings, one of these two, two judges or more, judges that can be
 asked again."""
 
 
@@ -107,6 +104,13 @@ class PanelStudyContext:
     told: Callable[[int, int], None] = lambda done, total: None
     """Called with the progress: done, total."""
 
+    @property
+    def learnt(self) -> str:
+        """Where fitted aggregators learn, before "by cross-validation"."""
+        if self.learn is None:
+            return "did so"
+        return f"learnt from {self.learn.name} where that has them, and otherwise"
+
     def steps(self, total: int) -> Callable[[], None]:
         """Return a function that reports one more of ``total`` steps each time it is called."""
         done = count(1)
@@ -119,17 +123,25 @@ class PanelStudyResult:
 
     findings: tuple[str, ...]
     """Whole sentences, each with its figures and intervals, the most important first."""
-    tables: tuple[Layout, ...]
-    """For the page (``of_paper=False`` where no paper has them)."""
-    plots: Mapping[str, Callable[[], Plot]]
-    """File stem → what draws it."""
-    records: Mapping[str, Sequence[Mapping[str, Any]]]
-    """File stem → rows of a parquet table, of text, numbers, booleans or None; all that the plots
-    and tables show, unrounded."""
+    frames: tuple[Frame, ...]
+    """Tables: those with columns are on the page, those that are kept are parquet files with all
+    that plots and tables show, unrounded; those without rows are neither."""
+    charts: tuple[Chart, ...] = ()
+    """Plots, the leading one first."""
     figures: Mapping[str, Any] = field(default_factory=dict)
     """Flat keys → number, or ``{"mean", "low", "high"}``, for JSON."""
     notes: tuple[str, ...] = ()
     """What must be known to read them: definitions, limits, what was left out and why."""
+
+    @property
+    def tables(self) -> tuple[Frame, ...]:
+        """Return the frames that are on the page."""
+        return tuple(one for one in self.frames if one.columns and one.rows)
+
+    @property
+    def records(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the rows of each parquet file by its stem."""
+        return {one.name: one.records() for one in self.frames if one.kept and one.rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,36 +174,19 @@ def in_thread(
     return run
 
 
+def sentences_of(part: str) -> Sentences:
+    """Return the texts of the findings and notes of ``part``."""
+    return Sentences.of("scenewright.evals.studies.panel.parts", "sentences.toml", part)
+
+
 def unmet_need(part: PanelStudy, table: AnswerTable, live: LiveJudges | None) -> str:
     """Why ``part`` cannot be run with ``table``, as a sentence without a full stop; else empty."""
-    truth = table.truth
+    labelled, rated = table.is_labelled, int((~np.isnan(table.ratings)).sum()) >= 2
+    facts = "facts whose truth is known, some that hold and some that do not"
     there: dict[Need, tuple[bool, str]] = {
-        "truth": (
-            bool((truth == 1.0).any() and (truth == 0.0).any()),
-            "it needs facts whose truth is known, some that hold and some that do not",
-        ),
-        "ratings": (
-            bool((~np.isnan(table.ratings)).sum() >= 2),
-            "it needs human ratings of images",
-        ),
-        "truth or ratings": (
-            bool((truth == 1.0).any() and (truth == 0.0).any())
-            or bool((~np.isnan(table.ratings)).sum() >= 2),
-            "it needs facts whose truth is known, some that hold and some that do not, or human "
-            "ratings of images",
-        ),
-        "models": (
-            len({image.model for image in table.images} - {""}) >= 2,
-            "it needs images by two models or more",
-        ),
-        "soft": (
-            bool(((table.said > 0.0) & (table.said < 1.0)).any()),
-            "it needs judges that give probabilities, not bare votes",
-        ),
-        "rounds": (
-            len({image.round for image in table.images} - {None}) >= 2,
-            "it needs images of several rounds of a loop (judge_rounds = 'all')",
-        ),
+        "truth": (labelled, f"it needs {facts}"),
+        "ratings": (rated, "it needs human ratings of images"),
+        "truth or ratings": (labelled or rated, f"it needs {facts}, or human ratings of images"),
         "several": (len(table.judges) >= 2, "it needs two judges or more"),
         "live": (live is not None, "it needs judges that can be asked again"),
     }

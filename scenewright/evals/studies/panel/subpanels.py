@@ -20,7 +20,6 @@ from scenewright.evals.studies.panel.aggregators.registry import (
     aggregator_of,
     out_of_fold,
 )
-from scenewright.evals.studies.panel.estimators import error_phi
 from scenewright.evals.studies.panel.metrics import MEASURES, MeasureName, MetricEvaluator, ratio
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
@@ -238,8 +237,21 @@ def error_correlations(evaluator: MetricEvaluator) -> dict[Pair, Array]:
     judge's own error rate there: what error rates make by chance is 0. Facts that both voted on,
     and whose truth is known; NaN where one of the two never erred, or always did.
     """
-    phi = error_phi(evaluator.table, evaluator.weights)
-    return {(a, b): phi[:, a, b] for a, b in combinations(range(phi.shape[1]), 2)}
+    votes, truth = evaluator.table.votes, evaluator.table.truth[:, None]
+    there = ~np.isnan(votes) & ~np.isnan(truth)
+    wrong = there & (votes != truth)
+    found: dict[Pair, Array] = {}
+    for a, b in combinations(range(votes.shape[1]), 2):
+        shared = np.zeros((3, len(evaluator.weights)))
+        for holds in (1.0, 0.0):
+            known = there[:, a] & there[:, b] & (truth[:, 0] == holds)
+            first, second = wrong[:, a] & known, wrong[:, b] & known
+            n, x, y, both = evaluator.sums([known, first, second, first & second]).T
+            with np.errstate(invalid="ignore", divide="ignore"):
+                parts = np.array([both - x * y / n, x - x**2 / n, y - y**2 / n])
+            shared += np.where(n > 0.0, parts, 0.0)
+        found[a, b] = ratio(shared[0], np.sqrt(shared[1] * shared[2]))
+    return found
 
 
 def vote_agreements(evaluator: MetricEvaluator) -> dict[Pair, Array]:

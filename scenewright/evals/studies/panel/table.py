@@ -179,6 +179,11 @@ class AnswerTable:
         """Kind of each fact, (n_facts,)."""
         return np.array([fact.kind for fact in self.facts], dtype=np.str_)
 
+    @property
+    def is_labelled(self) -> bool:
+        """Whether facts are known to hold, and others not to hold."""
+        return bool((self.truth == 1.0).any() and (self.truth == 0.0).any())
+
     @cached_property
     def ratings(self) -> Array:
         """Mean human rating of each image, (n_images,); NaN without."""

@@ -163,18 +163,18 @@ def test_correlated_judges_confirm_what_is_not_there() -> None:
         rho: simulated_picks(like, rho, items=200, candidates=5, spread=0.2, seed=1, resamples=200)
         for rho in (0.0, 0.8)
     }
-    confirmed, true = found[0.0][1]
+    confirmed, true = (found[0.0][-1][name] for name in ("confirmed", "true_share"))
     # Judges that err independently see what is there.
     assert confirmed.value is not None
     assert true.value is not None
     assert true.low is not None
     assert true.high is not None
     assert true.low - 0.05 < confirmed.value < true.high + 0.05
-    confirmed, true = found[0.8][1]
+    confirmed, true = (found[0.8][-1][name] for name in ("confirmed", "true_share"))
     assert confirmed.low is not None
     assert true.high is not None
     assert confirmed.low > true.high
-    curve = [own.value for own, _, _ in found[0.0][0].values()]
+    curve = [one["own"].value for one in found[0.0]]
     assert curve == sorted(curve)
     assert curve[0] == pytest.approx(0.0, abs=1e-12)
 

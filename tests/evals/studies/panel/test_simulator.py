@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from benchmarks._estimators import both_below, tetrachoric
+from benchmarks._recovery import error_correlation
 from scenewright.agents.panel.calibration import fit_temperature
-from scenewright.evals.studies.panel.estimators import both_below, tetrachoric
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,
@@ -17,7 +18,6 @@ from scenewright.evals.studies.panel.simulator import (
     SimulationSpec,
     VoteRates,
     confidences,
-    error_correlation,
     expected_prevalence,
     simulate,
     simulations,

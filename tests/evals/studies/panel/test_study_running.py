@@ -13,11 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import Field
 
+from scenewright.evals.reporting.charts import Chart
+from scenewright.evals.reporting.frames import Column, Frame
 from scenewright.evals.statistics.estimates import Estimate
-from scenewright.evals.studies.layout import Cell, Column, Layout, Row
 from scenewright.evals.studies.panel import running
 from scenewright.evals.studies.panel import running as keeping
-from scenewright.evals.studies.panel.page import PAGE, markdown, summary, write_study
+from scenewright.evals.studies.panel.page import PAGE, document, summary, write_study
 from scenewright.evals.studies.panel.running import StudyProgress, run_study
 from scenewright.evals.studies.panel.sources.tables import write_table
 from scenewright.evals.studies.panel.study import (
@@ -66,39 +67,24 @@ class Tiny:
         if self.error is not None:
             raise self.error
         mean = float(np.nanmean(context.table.said))
-        cell = Cell(measured=Estimate(value=mean, low=mean - 0.1, high=mean + 0.1))
-        table = Layout(
-            id="means",
-            title="Means <b>",
-            columns=(Column(key="mean", title="mean", digits=2),),
-            rows=(Row(key="all", title="all", cells=(cell,)),),
-            of_paper=False,
-        )
+        figure = Estimate(value=mean, low=mean - 0.1, high=mean + 0.1)
+        columns = {"mean": Column(title="mean", digits=2)}
+        rows = [{"a": np.float64(mean)}, {"a": float("nan"), "b": "x"}]
         return PanelStudyResult(
             findings=(f"The mean is {mean:.2f} & more.", "A second finding."),
-            tables=(table,),
-            plots={"line": drawn, "broken": broken},
-            records={"rows": [{"a": np.float64(mean)}, {"a": float("nan"), "b": "x"}], "none": []},
-            figures={
-                "mean": np.float64(mean),
-                "undefined": float("nan"),
-                "interval": cell.measured,
-            },
+            frames=(
+                Frame.of("means", [{"of": "all", "mean": figure}], "Means <b>", columns,
+                         label="{of}", kept=False),
+                Frame.of("rows", rows),
+                Frame.of("none", []),
+            ),
+            charts=(
+                Chart("line", [{"x": 0, "y": 0.0}, {"x": 1, "y": 1.0}], "x", "y", title="A line"),
+                Chart("broken", [{"x": 0}], "x", "y"),
+            ),
+            figures={"mean": mean, "undefined": float("nan"), "interval": figure},
             notes=("Of a test.",),
-        )
-
-
-def drawn() -> Any:
-    from scenewright.evals.reporting.plots import figure
-
-    made, axes = figure()
-    axes[0][0].plot([0, 1], [0, 1])
-    axes[0][0].set_title("A line")
-    return made
-
-
-def broken() -> Any:
-    raise ValueError("no numbers")
+        )  # fmt: skip
 
 
 def a_table(shift: float = 0.0) -> AnswerTable:
@@ -146,7 +132,7 @@ async def test_a_part_is_run_rendered_and_told(place: Path) -> None:
     (found,) = study.outcomes
     assert found.state == "done"
     assert found.plots == {"line": "A line"}
-    assert any("plot broken could not be drawn: ValueError: no numbers" in n for n in found.notes)
+    assert any("plot broken could not be drawn: KeyError: " in n for n in found.notes)
     assert found.figures == {
         "mean": 0.5,
         "undefined": None,
@@ -226,7 +212,7 @@ async def test_a_part_whose_needs_are_lacking_is_left_out_with_the_reason(place:
     assert study.outcomes[0].state == "left out"
     assert "facts whose truth is known" in study.outcomes[0].reason
     assert tiny.runs == []
-    assert "left out: it needs facts whose truth is known" in markdown(study)
+    assert "| left out | it needs facts whose truth is known" in document(study).markdown()
 
 
 async def test_only_what_is_asked_for_is_run_and_the_rest_is_read_back(place: Path) -> None:

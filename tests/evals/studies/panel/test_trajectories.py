@@ -43,22 +43,22 @@ def test_a_loop_keeps_its_best_and_the_earliest_of_equals() -> None:
 def test_the_gap_of_a_round_is_what_others_do_not_see() -> None:
     loops = trajectories_of(TABLE, TABLE.said[:, 0])
     found = rounds_of(loops, TABLE.said[:, 0], TABLE.said[:, 1], Bootstrap(3))
-    assert [one.drew for one in found] == [2, 1, 1]
+    assert [one["drew"] for one in found] == [2, 1, 1]
     last = found[-1]
     # Item a gains 0.3 and loses 0.1 by the other; item b changes nothing.
-    assert last.gain.value == pytest.approx(0.15)
-    assert last.reported.value == pytest.approx(-0.05)
-    assert last.gap.value == pytest.approx(0.2)
-    assert last.steering.value == pytest.approx(0.85)
-    assert last.reporting.value == pytest.approx(0.65)
-    assert found[0].gap.value == 0.0
+    assert last["gain"].value == pytest.approx(0.15)
+    assert last["reported"].value == pytest.approx(-0.05)
+    assert last["gap"].value == pytest.approx(0.2)
+    assert last["steering"].value == pytest.approx(0.85)
+    assert last["reporting"].value == pytest.approx(0.65)
+    assert found[0]["gap"].value == 0.0
 
 
 def test_gains_are_in_the_units_of_each_score() -> None:
     loops = trajectories_of(TABLE, TABLE.said[:, 0])
     last = rounds_of(loops, TABLE.said[:, 0], TABLE.said[:, 1], Bootstrap(3), (0.5, 0.25))[-1]
-    assert last.gain.value == pytest.approx(0.3)
-    assert last.reported.value == pytest.approx(-0.2)
+    assert last["gain"].value == pytest.approx(0.3)
+    assert last["reported"].value == pytest.approx(-0.2)
 
 
 def test_several_seeds_of_an_item_are_loops_of_their_own() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field, field_validator
 
-from scenewright.evals.reporting import plots
+from scenewright.evals.reporting.charts import Chart
+from scenewright.evals.reporting.frames import Frame, across, values_by_key
+from scenewright.evals.reporting.sentences import in_words
 from scenewright.evals.statistics.figures import Figure, summary
 from scenewright.evals.studies.panel.aggregators.base import FOLDS
 from scenewright.evals.studies.panel.aggregators.registry import (
@@ -18,8 +19,7 @@ from scenewright.evals.studies.panel.aggregators.registry import (
 )
 from scenewright.evals.studies.panel.aggregators.selected import JUDGE, NAME, choose
 from scenewright.evals.studies.panel.attacks import NOISE, noisy
-from scenewright.evals.studies.panel.metrics import Gain, Measure, Measures, gains
-from scenewright.evals.studies.panel.presentation import difference, report
+from scenewright.evals.studies.panel.metrics import Measure, Measures, gains
 from scenewright.evals.studies.panel.resampling import Drawn
 from scenewright.evals.studies.panel.study import (
     Options,
@@ -27,11 +27,9 @@ from scenewright.evals.studies.panel.study import (
     PanelStudyContext,
     PanelStudyResult,
     in_thread,
+    sentences_of,
 )
 from scenewright.evals.studies.panel.table import PanelStudyError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Plot
 
 CLEAN = "clean"
 Rows = list[dict[str, Any]]
@@ -60,65 +58,78 @@ class AggregatorOptions(Options):
         return value
 
 
-def _result(context: PanelStudyContext, options: AggregatorOptions) -> PanelStudyResult:
+def measure(context: PanelStudyContext, options: AggregatorOptions) -> PanelStudyResult:
     """Compare all aggregators, under each noise model.
 
     Raises ``PanelStudyError`` where the base cannot be used or there is neither truth nor ratings.
     """
     noises = (CLEAN, *dict.fromkeys(options.noise))
+    names = dict.fromkeys([options.base, *options.names])
+    step = context.steps(len(noises) * len(names))
     rows: Rows = []
     left_out: dict[str, str] = {}
-    measures: dict[str, Measure] = {}
-    for at, noise in enumerate(noises):
-
-        def told(done: int, total: int, at: int = at) -> None:
-            context.told(at * total + done, len(noises) * total)
-
-        compared, reasons, measures = _compared(context, options, noise, told)
+    measures: tuple[Measure, ...] = ()
+    for noise in noises:
+        compared, reasons, measures = _compared(context, options, noise, step)
         rows += compared
         left_out = left_out or reasons
     base = options.base
-    main = [m for key, m in measures.items() if key in ("balanced_accuracy", "spearman")]
+    by = {
+        noise: {one.key: _verdicts(rows, noise, one, base) for one in measures} for noise in noises
+    }
+    main = [by[CLEAN][key] for key in ("balanced_accuracy", "spearman") if key in by[CLEAN]]
+    say = sentences_of("aggregators")
     values = {
         "base": base,
-        "main": [_verdicts(rows, CLEAN, one, base) for one in main],
-        "noisy": [
-            _verdicts(rows, noise, next(iter(measures.values())), base)
-            | {"about": NOISE[noise].about}
-            for noise in noises[1:]
-        ],
-        "chosen": _chosen(context, rows),
-        "learn": context.learn and context.learn.name,
+        "learnt": context.learnt,
         "folds": options.folds,
-        "left_out": list(left_out.values()),
-        "rows": rows,
-        "noises": {
-            noise: "" if noise == CLEAN else f", where {NOISE[noise].about}" for noise in noises
-        },
-        "values": {noise: _by_aggregator(rows, noise, "value") for noise in noises},
-        "gained": {noise: _by_aggregator(rows, noise, "_gain") for noise in noises},
-        "measures": {key: one.title for key, one in measures.items()},
-        "plain_measures": {key: _title(one) for key, one in measures.items()},
+        "left_out": "; ".join(left_out.values()),
     }
-    return report(
-        "aggregators",
-        values,
-        plots={
-            f"aggregators_{one.key}": partial(
-                _draw_gains, _of(rows, CLEAN, one.key), _title(one), base
-            )
+    findings: list[str] = []
+    for one in main:
+        findings += say(
+            values | one,
+            better=bool(one["better"]),
+            none_better=not one["better"] and one["tried"] > 0,
+            all_alike=not one["tried"],
+            others=bool(one["others"]),
+        )
+    told = [next(iter(by[noise].values())) | {"about": NOISE[noise].about} for noise in noises[1:]]
+    frames = [Frame.of("aggregators", rows)]
+    titles = {one.key: one.title for one in measures}
+    for cell, name, title, columns in (
+        ("value", "aggregators", "Aggregators{}", titles),
+        ("_gain", "aggregator_gains", f"Gain over {base}{{}}; above 0 is better in every column",
+         {key: _plain(one) for key, one in titles.items()}),
+    ):  # fmt: skip
+        for noise in noises:
+            where = "" if noise == CLEAN else f", where {NOISE[noise].about}"
+            those = [row for row in rows if row["noise"] == noise and row[cell] is not None]
+            shown = across(those, "_title", "{measure}", cell)
+            frames.append(
+                Frame.of(f"{name}_{noise}", shown, title.format(where), columns, kept=False,
+                         head="aggregator", label="{_title}")
+            )  # fmt: skip
+    return PanelStudyResult(
+        findings=(*findings, *say(values, chosen=_chosen(context, rows), noisy=told)),
+        frames=tuple(frames),
+        charts=tuple(
+            Chart(f"aggregators_{one['key']}", one["gained"], "aggregator", "gain", "bars",
+                  series="verdict", xlabel=f"gain over {base} in {one['measure']}, 95 % interval")
             for one in main
-        },
-        records_of={"aggregators": rows},
-    )
+        ),
+        figures=values_by_key("{noise}.{measure}.{aggregator}", rows, ["value"])
+        | values_by_key("gain.{noise}.{measure}.{aggregator}", rows, ["gain"]),
+        notes=say(values, learns=True, intervals=True, left_out=bool(left_out)),
+    )  # fmt: skip
 
 
 def _compared(
     context: PanelStudyContext,
     options: AggregatorOptions,
     noise: str,
-    told: Callable[[int, int], None],
-) -> tuple[Rows, dict[str, str], dict[str, Measure]]:
+    step: Callable[[], None],
+) -> tuple[Rows, dict[str, str], tuple[Measure, ...]]:
     """Return one row an aggregator and measure, why others were left out, and the measures."""
     # What is learnt from has chance of its own.
     hit = noisy(context.table, noise, context.seed)
@@ -126,8 +137,7 @@ def _compared(
     measures = Measures(hit, context.resamples, context.seed)
     drawn: dict[str, dict[str, Drawn]] = {}
     left_out: dict[str, str] = {}
-    names = list(dict.fromkeys([options.base, *options.names]))
-    for at, name in enumerate(names):
+    for name in dict.fromkeys([options.base, *options.names]):
         try:
             likely = estimated(name, hit, learn, folds=options.folds, seed=context.seed)
         except PanelStudyError as error:
@@ -136,7 +146,7 @@ def _compared(
             left_out[name] = str(error)
         else:
             drawn[name] = measures.of(likely)
-        told(at + 1, len(names))
+        step()
     n = len(context.table.images)
     gained = {one.key: gains(drawn, options.base, one, n) for one in measures.measures}
     rows: Rows = []
@@ -144,8 +154,11 @@ def _compared(
         source = aggregator_of(name).fitted_to
         how = "fixed" if source == "nothing" else f"learns from {source}"
         for one in measures.measures:
-            found = by_measure[one.key]
-            gain = gained[one.key].get(name)
+            found, gain = by_measure[one.key], gained[one.key].get(name)
+            note = ""
+            if gain:
+                verdict = f"{gain.verdict}{', also by Holm' if gain.sure else ''}"
+                note = f"(the same as {gain.same_as})" if gain.same_as else f"({verdict})"
             rows.append(
                 {
                     "noise": noise,
@@ -161,23 +174,18 @@ def _compared(
                     "verdict": gain and gain.verdict,
                     "same_as": gain and gain.same_as,
                     "_sure": gain is not None and gain.sure,
-                    "_gain": gain and (gain.figure, f"({_noted(gain)})"),
+                    "_gain": gain and (gain.figure, note),
                     "_title": f"{name} ({how})",
                 }
             )
-    return rows, left_out, {one.key: one for one in measures.measures}
+    return rows, left_out, measures.measures
 
 
 def _chosen(context: PanelStudyContext, rows: Rows) -> dict[str, Any] | None:
     """Return the rule that people's ratings choose, and how the choice does on other items."""
-    mine = [
-        row
-        for row in rows
-        if (row["noise"], row["measure"], row["aggregator"]) == (CLEAN, "spearman", NAME)
-    ]
-    if not mine:
-        return None
-    for known in (context.learn, context.table):
+    where = (CLEAN, "spearman", NAME)
+    mine = [r for r in rows if (r["noise"], r["measure"], r["aggregator"]) == where]
+    for known in (context.learn, context.table) if mine else ():
         try:
             found = None if known is None else choose(known)
         except PanelStudyError:
@@ -188,89 +196,47 @@ def _chosen(context: PanelStudyContext, rows: Rows) -> dict[str, Any] | None:
     return None
 
 
-def _noted(gain: Gain) -> str:
-    if gain.same_as:
-        return f"the same as {gain.same_as}"
-    return f"{gain.verdict}{', also by Holm' if gain.sure else ''}"
+def _plain(title: str) -> str:
+    return title.rstrip(" ↑↓")
 
 
-def _of(rows: Rows, noise: str, measure: str) -> Rows:
-    """Return the rows of a measure, the base left out."""
-    return [
-        row
-        for row in rows
-        if (row["noise"], row["measure"]) == (noise, measure) and row["verdict"] is not None
-    ]
-
-
-def _title(measure: Measure) -> str:
-    return measure.title.rstrip(" ↑↓")
-
-
-def _verdicts(rows: Rows, noise: str, measure: Measure, base: str) -> dict[str, Any]:
+def _verdicts(rows: Rows, noise: str, of: Measure, base: str) -> dict[str, Any]:
     """Return the values of the sentences about one measure."""
-    gained = _of(rows, noise, measure.key)
-    mine = next(
-        row["value"].value
-        for row in rows
-        if (row["noise"], row["measure"], row["aggregator"]) == (noise, measure.key, base)
-    )
+    mine = [row for row in rows if (row["noise"], row["measure"]) == (noise, of.key)]
+    gained = [row for row in mine if row["verdict"] is not None]
 
-    def names(verdict: str, sign: int) -> Rows:
-        kept = [row for row in gained if row["verdict"] == verdict]
-        return sorted(kept, key=lambda row: sign * (row["gain"].value or 0.0))
+    def those(verdict: str, sign: int) -> Rows:
+        found = [row for row in gained if row["verdict"] == verdict]
+        return sorted(found, key=lambda row: sign * (row["gain"].value or 0.0))
 
-    def listed(found: Rows) -> list[str]:
-        return [f"{row['aggregator']} ({difference(row['gain'])})" for row in found]
+    def names(verdict: str, sign: int) -> list[str]:
+        found = those(verdict, sign)
+        return [f"{row['aggregator']} ({in_words(row['gain'], '+')})" for row in found]
 
-    better = names("better", -1)
+    better, worse = names("better", -1), names("worse", 1)
+    tied = [row["aggregator"] for row in those("tied", 0)]
+    sure = [row["aggregator"] for row in those("better", -1) if row["_sure"]]
+    remain = f"{', '.join(sure)} remain{'s' if len(sure) == 1 else ''}"
+    title = _plain(of.title)
+    more = f", and {len(better) - 3} more" if len(better) > 3 else ""
     return {
-        "title": _title(measure),
-        "mine": mine,
+        "key": of.key,
+        "measure": title,
+        "title": title[0].upper() + title[1:],
+        "mine": next(row["value"].value for row in mine if row["aggregator"] == base),
         "tried": sum(not row["same_as"] for row in gained),
-        "better": listed(better),
-        "sure": [row["aggregator"] for row in better if row["_sure"]],
-        "tied": [row["aggregator"] for row in gained if row["verdict"] == "tied"],
-        "worse": listed(names("worse", 1)),
+        "better": better,
+        "holm": remain if sure else "none remains",
+        "others": "; ".join(
+            f"{what}: {', '.join(of)}"
+            for what, of in ((f"not distinguishable from {base}", tied), ("clearly worse", worse))
+            if of
+        ),
+        "clearly": f"clearly better: {', '.join(better[:3])}{more}"
+        if better
+        else "no other is clearly better",
+        "gained": sorted(gained, key=lambda row: -(row["gain"].value or 0.0)),
     }
-
-
-def _by_aggregator(rows: Rows, noise: str, column: str) -> Rows:
-    """Return one row an aggregator, one column a measure; those without a value are left out."""
-    found: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        if row["noise"] == noise and row[column] is not None:
-            one = found.setdefault(
-                row["aggregator"], {"_name": row["aggregator"], "_title": row["_title"]}
-            )
-            one[row["measure"]] = row[column]
-    return list(found.values())
-
-
-def _draw_gains(rows: Rows, title: str, base: str) -> Plot:
-    """Gain of every aggregator over the base, with its verdict."""
-    names = sorted(rows, key=lambda row: row["gain"].value or 0.0)
-    made, axis = plots.chart(
-        "", f"gain over {base} in {title}, 95 % interval",
-        size=(7.0, 1.2 + 0.3 * max(1, len(names))),
-    )  # fmt: skip
-    for verdict, (color, marker) in {
-        "better": (2, "^"),
-        "tied": (6, "o"),
-        "worse": (1, "v"),
-    }.items():
-        places = [at for at, row in enumerate(names) if row["verdict"] == verdict]
-        if not places:
-            continue
-        found = [names[at]["gain"] for at in places]
-        axis.errorbar(
-            [e.value or 0.0 for e in found], places, xerr=plots.errors(found), fmt=marker,
-            color=plots.COLORS[color], capsize=2.5,
-            label=verdict + ("" if verdict == "tied" else " (interval without 0)"),
-        )  # fmt: skip
-    axis.axvline(0.0, color=plots.INK, linewidth=0.9)
-    axis.set_yticks(range(len(names)), [row["aggregator"] for row in names])
-    return plots.legend(made, axis)
 
 
 PART = PanelStudy(
@@ -279,5 +245,5 @@ PART = PanelStudy(
     about="Which aggregator is best, and is any clearly better than the mean of the judges?",
     needs=frozenset({"several", "truth or ratings"}),
     options=AggregatorOptions,
-    run=in_thread(_result),
+    run=in_thread(measure),
 )

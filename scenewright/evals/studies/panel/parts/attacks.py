@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic import Field
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.evals.reporting import plots
+from scenewright.evals.reporting.charts import Chart
+from scenewright.evals.reporting.frames import Column, Frame, across, percent, percents
 from scenewright.evals.statistics.estimates import Estimate, number
-from scenewright.evals.statistics.figures import Figure, summary
+from scenewright.evals.statistics.figures import summary
 from scenewright.evals.studies.panel.attacks import (
     Attack,
     AttackKind,
@@ -23,17 +23,13 @@ from scenewright.evals.studies.panel.attacks import (
     combined,
 )
 from scenewright.evals.studies.panel.metrics import Quality
-from scenewright.evals.studies.panel.presentation import (
-    bare,
-    percent,
-    report,
-)
 from scenewright.evals.studies.panel.study import (
     Options,
     PanelStudy,
     PanelStudyContext,
     PanelStudyResult,
     in_thread,
+    sentences_of,
 )
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 from scenewright.evals.studies.panel.unreliable_judges import (
@@ -46,9 +42,6 @@ from scenewright.evals.studies.panel.unreliable_judges import (
     modelled_seconds,
     watch,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Plot
 
 SAYS: Mapping[AttackKind, str] = {
     "yes": "always say yes",
@@ -106,9 +99,11 @@ class AttackOptions(Options):
 Rows = list[dict[str, Any]]
 Fates = Mapping[AttackKind, Mapping[str, Breakdown]]
 """Attack → aggregator → how it fares."""
+Updates = Mapping[tuple[Change, float], Sequence[Watched]]
+"""Change and its size → what is seen of each judge."""
 
 
-def _result(context: PanelStudyContext, options: AttackOptions) -> PanelStudyResult:
+def measure(context: PanelStudyContext, options: AttackOptions) -> PanelStudyResult:
     """Attack the panel, take answers away, watch for changed judges, and limit the time of calls.
 
     Raises ``PanelStudyError`` for shares outside [0, 1], and if no aggregator can be used.
@@ -155,6 +150,7 @@ def _result(context: PanelStudyContext, options: AttackOptions) -> PanelStudyRes
     slow: Rows = [
         {
             "limit": None if np.isinf(cut.limit) else cut.limit,
+            "_limit": "none" if np.isinf(cut.limit) else f"{cut.limit:.3g}",
             "lost": cut.lost,
             "seconds": float(np.nanmean(cut.wall)),
             **row,
@@ -169,65 +165,106 @@ def _result(context: PanelStudyContext, options: AttackOptions) -> PanelStudyRes
     measure = quality.measure
     mine = [row for row in slow if row["aggregator"] == names[0]]
     limited = mine[min(2, len(mine) - 1)]
-    attacked_of = {"third": _with_bad(enlarged, names, max(1, round(panel.judges / 3)))}
+    names_of = {name: name for name in names}
+    says = {kind: SAYS[kind] for kind in kinds}
+    curves, points = _fates(enlarged, as_is)
+    delays = [
+        {"judge": one.judge, "column": f"{change}_{shift:g}", "cell": _delay(one)}
+        for (change, shift), every in watched.items() for one in every
+    ]  # fmt: skip
+    changes = {
+        f"{change}_{shift:g}": Column(
+            title=CHANGED[change].format(f"{100 * shift:.0f} %"), digits=0
+        )
+        for change, shift in watched
+    }
+    joins = "added to" if options.added else "of"
+    broken = [row for row in points if row["panel"] == "enlarged"]
+    bad_judges = {"third": ("enlarged", max(1, round(panel.judges / 3)), panel.judges)}
     if as_is:
-        attacked_of["one"] = _with_bad(as_is, names, 1)
+        bad_judges["one"] = ("as it is", 1, judges)
+    timed = f"{measure} with a time limit a call{' (modelled seconds)' if modelled else ''}"
+    limit = "inf" if limited["limit"] is None else f"{limited['limit']:.3g}"
+    chance = quality.chance
+    left_out = [name for name in options.aggregators if name not in names]
+    say = sentences_of("attacks")
     values = {
-        "updated": () if learn is None else changed_judges(learn, table),
-        "attacks": [_fate(kind, by_name) for kind, by_name in enlarged.items()],
-        "updates": [
-            _noticed(shift, seen) for (change, shift), seen in watched.items() if change == "worse"
-        ],
-        "limit": limited,
-        "unlimited": mine[-1],
-        "modelled": modelled,
-        "main": names[0],
-        "measure": measure,
-        "chance": f"{quality.chance:g}",
-        "real": judges,
-        "size": panel.judges,
-        "enlarged": bool(as_is),
-        "adversarial": "adversarial" in kinds,
-        "left_out": [name for name in options.aggregators if name not in names],
-        "says": {kind: SAYS[kind] for kind in kinds},
-        "names": {name: name for name in names},
-        "added": options.added,
-        "breakdowns": [
-            {"_name": name, **{
-                kind: _point(enlarged[kind][name], options.added) for kind in kinds
-            }}
-            for name in names
-        ],
-        "attacked": attacked_of,
-        "missing": _wide(missing, "missing"),
-        "slow": [
-            row | {"_at": "inf" if row["limit"] is None else f"{row['limit']:g}",
-                   "_title": "none" if row["limit"] is None else f"{row['limit']:.3g}"}
-            for row in _wide(slow, "limit")
-        ],
-        "watched": _delays(watched),
-        "changes": {
-            f"{change}_{shift:g}": (CHANGED[change].format(percent(shift)), 0)
-            for change, shift in watched
-        },
-        "ends": {
-            f"breakdown.{kind}.{name}": Figure(value=b.share, low=b.low, high=b.high)
-            for kind, by_name in enlarged.items()
-            for name, b in by_name.items()
-            if b.low is not None and b.high is not None
-        },
+        "updated": () if learn is None else changed_judges(learn, table), "limit": limit,
+        "cut": limited, "unlimited": mine[-1], "modelled": modelled, "main": names[0],
+        "measure": measure, "chance": chance, "real": judges, "size": panel.judges,
+        "left_out": left_out,
     }  # fmt: skip
-    return report(
-        "attacks",
-        values,
-        plots={
-            "attacks": partial(_draw_attacks, enlarged, measure, quality.chance),
-            "slow_judges": partial(_draw_slow, slow, names, measure, modelled),
-            "updates": partial(_draw_updates, watched) if watched else None,
+    fates: list[str] = []
+    for kind, by_name in enlarged.items():
+        fate = _fate(kind, by_name)
+        fates += say(fate, unbroken=not fate["broken"], broken=bool(fate["broken"]))
+    frames = [
+        Frame.of("breakdown", across(broken, "aggregator", "{attack}", "_point"),
+                 "Breakdown point: smallest share of bad judges (%) with which half of the worth "
+                 f"is gone ({panel.judges} judges)", percents(says, 0), head="Aggregator",
+                 label="{aggregator}", kept=False),
+        *(Frame.of(f"attacked_{key}", [
+            {"aggregator": name, "honest": honest["quality"]}
+            | {row["attack"]: row["quality"] for row in curves
+               if (row["panel"], row["aggregator"], row["bad"]) == (which, name, bad)}
+            for name in names
+            for honest in curves if (honest["panel"], honest["attack"], honest["aggregator"],
+                                     honest["bad"]) == (which, kinds[0], name, 0)
+        ], f"{measure} with {bad} bad judge{'s' if bad > 1 else ''} {joins} {size}",
+            {"honest": "all honest"} | says, head="Aggregator", label="{aggregator}", kept=False)
+          for key, (which, bad, size) in bad_judges.items()),
+        Frame.of("missing", _wide(missing, "missing"), f"{measure} where answers are missing (the "
+                 "panel as it is)", {"scored": percent("facts scored (%)")} | names_of,
+                 head="Missing", label="{missing}", kept=False),
+        Frame.of("slow", _wide(slow, "_limit"), timed, {
+            "lost": percent("answers given up (%)"),
+            "seconds": Column(title="seconds an image", digits=2),
+            "scored": percent("facts scored (%)"), **names_of,
+        }, head="Limit (s)", label="{_limit}", kept=False),
+        Frame.of("updates", across(delays, "judge", "{column}", "cell"), "Images after an "
+                 "unannounced update until CUSUM raises an alarm: median [95 % of streams]; then "
+                 "the images that a two-sample test needs in 80 % of streams", changes,
+                 head="Judge", label="{judge}", kept=False),
+        Frame.of("attack_curves", curves),
+        Frame.of("breakdown_points", points),
+        *_updates(watched),
+        Frame.of("missing_answers", missing),
+        Frame.of("slow_judges", slow),
+    ]  # fmt: skip
+    return PanelStudyResult(
+        findings=(
+            *say(values, updated=bool(values["updated"])),
+            *fates,
+            *say(
+                values,
+                update=[
+                    _noticed(shift, seen)
+                    for (change, shift), seen in watched.items()
+                    if change == "worse"
+                ],
+                limit=True,
+            ),
+        ),
+        frames=tuple(frames),
+        charts=_charts(curves, slow, watched, measure, chance, modelled),
+        figures={
+            f"breakdown.{row['attack']}.{row['aggregator']}": {
+                "mean": row["share"], "low": row["share_low"], "high": row["share_high"]
+            }
+            for row in broken
+            if None not in (row["share"], row["share_low"], row["share_high"])
         },
-        records_of=_records(enlarged, as_is, watched)
-        | {"missing_answers": missing, "slow_judges": slow},
-    )
+        notes=say(
+            values,
+            breakdown=True,
+            undefined=chance == 0.0,
+            clones=bool(as_is),
+            adversarial="adversarial" in kinds,
+            left_out=bool(left_out),
+            unwatched=not watched,
+            modelled=modelled,
+        ),
+    )  # fmt: skip
 
 
 class _Scored:
@@ -244,8 +281,7 @@ class _Scored:
             drawn = self._quality.of(likely)
             figure = summary(drawn.value, drawn.resamples, len(self._quality))
             share = self._quality.scored(likely)
-            row = {"aggregator": name, "scored": share, **bare("quality", figure)}
-            found.append(row | {"_quality": figure})
+            found.append({"aggregator": name, "scored": share, "quality": figure})
         return found
 
 
@@ -255,7 +291,7 @@ def _wide(rows: Rows, by: str) -> Rows:
     for row in rows:
         one = found.setdefault(row[by], dict(row))
         one["scored"] = min(one["scored"], row["scored"])
-        one[row["aggregator"]] = row["_quality"]
+        one[row["aggregator"]] = row["quality"]
     return list(found.values())
 
 
@@ -305,30 +341,63 @@ def _fate(kind: AttackKind, by_name: Mapping[str, Breakdown]) -> dict[str, Any]:
     if len(order) > 1 and not whole:
         first, last = broken[order[0]], broken[order[-1]]
         unsure = not (first.high is not None and (last.low is None or first.high < last.low))
+
+    def share(found: Breakdown) -> str:
+        low, high = ("beyond" if end is None else number(100 * end, 0)
+                     for end in (found.low, found.high))  # fmt: skip
+        return f"{number(100 * (found.share or 0.0), 0)} % [{low}, {high}]"
+
     return {
         "says": SAYS[kind],
         "tried": max(next(iter(by_name.values())).shares),
-        "broken": [f"{name} at {_share(broken[name])}" for name in order],
-        "whole": whole,
+        "broken": "; ".join(f"{name} at {share(broken[name])}" for name in order),
+        "whole": f" Never half was lost by {', '.join(whole)}." if whole else "",
         "unsure": unsure,
     }
 
 
-def _share(found: Breakdown) -> str:
-    ends = [("beyond" if end is None else number(100 * end, 0)) for end in (found.low, found.high)]
-    return f"{number(100 * (found.share or 0.0), 0)} % [{ends[0]}, {ends[1]}]"
+def _fates(enlarged: Fates, as_is: Fates) -> tuple[Rows, Rows]:
+    """Return one row a number of bad judges, and one a breakdown point."""
+    curves: Rows = []
+    points: Rows = []
+    for panel, by_kind in (("enlarged", enlarged), ("as it is", as_is)):
+        for kind, by_name in by_kind.items():
+            for name, b in by_name.items():
+                of = {"panel": panel, "attack": kind, "aggregator": name, "judges": b.judges}
+                curves += [
+                    {**of, "bad": bad, "share": b.shares[bad], "scored": b.scored[bad],
+                     "quality": one, "_percent": 100 * b.shares[bad],
+                     "_says": f"judges that {SAYS[kind]}"}
+                    for bad, one in enumerate(b.curve)
+                ]  # fmt: skip
+                ends = {"share": b.share, "share_low": b.low, "share_high": b.high}
+                points.append(
+                    {**of, "bad": b.bad, **ends, "worse_than_best_judge": b.worse,
+                     "_point": _point(b)}
+                )  # fmt: skip
+    return curves, points
+
+
+def _point(found: Breakdown) -> tuple[Estimate, str]:
+    if found.share is None:
+        return Estimate(reason="it never loses half"), "not broken"
+    if found.low is None or found.high is None:
+        return Estimate(value=found.share), "(interval open above)"
+    note = f"({found.bad} bad judge{'s' if found.bad != 1 else ''})"
+    return Estimate(value=found.share, low=found.low, high=found.high), note
 
 
 def _noticed(shift: float, seen: Sequence[Watched]) -> dict[str, Any]:
     """Return the values of the sentence about an unannounced update."""
     middle = [x for one in seen if np.isfinite(x := float(np.median(one.delays)))]
+    late = len(seen) - len(middle)
+    when = [f"after {_span(middle)} images (median)"] if middle else []
+    when += [f"most streams end unnoticed for {late} of {len(seen)} judges"] if late else []
     return {
-        "does": CHANGED["worse"].format(percent(shift)),
+        "does": CHANGED["worse"].format(f"{100 * shift:.0f} %"),
         "caught": _span([100 * one.caught for one in seen]),
         "images": seen[0].watched,
-        "after": _span(middle) if middle else "",
-        "late": len(seen) - len(middle),
-        "judges": len(seen),
+        "when": ", ".join(when),
     }
 
 
@@ -337,40 +406,10 @@ def _span(values: Sequence[float]) -> str:
     return low if low == high else f"{low}–{high}"
 
 
-def _point(found: Breakdown, added: bool) -> tuple[Estimate, str]:
-    if found.share is None:
-        return Estimate(reason="it never loses half"), "not broken"
-    if found.low is None or found.high is None:
-        return Estimate(value=found.share), "(interval open above)"
-    note = f"({found.bad} {'added to' if added else 'of'} {found.judges})"
-    return Estimate(value=found.share, low=found.low, high=found.high), note
-
-
-def _with_bad(fates: Fates, names: Sequence[str], bad: int) -> dict[str, Any]:
-    """Quality with all judges honest, and with so many bad ones."""
-    first = next(iter(fates.values()))
-    rows = [
-        {"_name": name, "honest": first[name].curve[0]}
-        | {kind: by_name[name].curve[bad] for kind, by_name in fates.items()}
-        for name in names
-    ]
-    return {"bad": bad, "judges": next(iter(first.values())).judges, "rows": rows}
-
-
-def _delays(watched: Mapping[tuple[Change, float], Sequence[Watched]]) -> Rows:
-    """Images until an alarm, one row a judge and one column a change."""
-    found: dict[str, dict[str, Any]] = {}
-    for (change, shift), every in watched.items():
-        for seen in every:
-            row = found.setdefault(seen.judge, {"_judge": seen.judge})
-            row[f"{change}_{shift:g}"] = _delay(seen)
-    return list(found.values())
-
-
 def _delay(seen: Watched) -> tuple[Estimate, str]:
     low, middle, high = np.quantile(seen.delays, [0.025, 0.5, 0.975], method="inverted_cdf")
     test = f"; test {'–' if seen.enough is None else seen.enough}"
-    late = f"(seen in {percent(seen.caught)}){test}"
+    late = f"(seen in {100 * seen.caught:.0f} %){test}"
     if not np.isfinite(middle):
         return Estimate(reason="most streams end before it"), late
     if not np.isfinite(high):
@@ -378,113 +417,67 @@ def _delay(seen: Watched) -> tuple[Estimate, str]:
     return Estimate(value=float(middle), low=float(low), high=float(high)), test
 
 
-def _records(
-    enlarged: Fates, as_is: Fates, watched: Mapping[tuple[Change, float], Sequence[Watched]]
-) -> dict[str, Rows]:
-    fates = [
-        ({"panel": panel, "attack": kind, "aggregator": name, "judges": b.judges}, b)
-        for panel, by_kind in (("enlarged", enlarged), ("as it is", as_is))
-        for kind, by_name in by_kind.items()
-        for name, b in by_name.items()
-    ]
+def _updates(watched: Updates) -> list[Frame]:
     seen = [
         ({"judge": one.judge, "change": change, "shift": shift}, one)
         for (change, shift), every in watched.items()
         for one in every
     ]
-    return {
-        "attack_curves": [
-            {**of, "bad": bad, "share": b.shares[bad], "scored": b.scored[bad],
-             **bare("quality", one)}
-            for of, b in fates
-            for bad, one in enumerate(b.curve)
-        ],
-        "breakdown_points": [
-            {**of, "bad": b.bad, **bare("share", Figure(value=b.share, low=b.low, high=b.high)),
-             "worse_than_best_judge": b.worse}
-            for of, b in fates
-        ],
-        "update_delays": [
+    return [
+        Frame.of("update_delays", [
             {**of, "stream": at, "delay": float(delay) if np.isfinite(delay) else None}
-            for of, one in seen
-            for at, delay in enumerate(one.delays)
-        ],
-        "update_tests": [
+            for of, one in seen for at, delay in enumerate(one.delays)
+        ]),
+        Frame.of("update_tests", [
             {**of, "images": n, "found": share}
-            for of, one in seen
-            for n, share in zip(one.ns, one.found, strict=True)
-        ],
-    }  # fmt: skip
+            for of, one in seen for n, share in zip(one.ns, one.found, strict=True)
+        ]),
+    ]  # fmt: skip
 
 
-def _draw_attacks(fates: Fates, measure: str, chance: float) -> Plot:
-    """Quality against the share of bad judges, one pane an attack."""
-    columns = min(3, len(fates))
-    rows = -(-len(fates) // columns)
-    made, axes = plots.panes(columns, (3.3 * columns + 0.6, 2.9 * rows + 0.7), rows)
-    for axis in axes[len(fates) :]:
-        axis.set_axis_off()
-    for axis, (kind, by_name) in zip(axes, fates.items(), strict=False):
-        for at, (name, found) in enumerate(by_name.items()):
-            points = [(100 * x, e) for x, e in zip(found.shares, found.curve, strict=True)]
-            plots.curve(axis, at, name, points, band=True, markersize=4)
-        axis.axhline(chance, color="#555555", linewidth=0.9, linestyle=":")
-        title = f"judges that {SAYS[kind]}"
-        plots.labelled(axis, "bad judges (% of the panel)", title=title)
-    for axis in axes[: len(fates) : columns]:
-        axis.set_ylabel(measure)
-    return plots.legend(made, axes[0])
-
-
-def _draw_updates(watched: Mapping[tuple[Change, float], Sequence[Watched]]) -> Plot:
-    """Share of streams in which CUSUM has raised an alarm, against the images since the update."""
-    changes = list(dict.fromkeys(change for change, _ in watched))
-    made, axes = plots.panes(len(changes), (3.6 * len(changes) + 0.6, 3.6))
-    for axis, change in zip(axes, changes, strict=True):
-        shifts = {shift: seen for (kind, shift), seen in watched.items() if kind == change}
-        for at, (shift, every) in enumerate(shifts.items()):
-            grid = np.unique(np.linspace(0, every[0].watched, 121).astype(int))
-            shares = np.array([[(s.delays <= x).mean() for x in grid] for s in every]) * 100
+def _charts(
+    curves: Rows, slow: Rows, watched: Updates, measure: str, chance: float, modelled: bool
+) -> tuple[Chart, ...]:
+    """Quality by bad judges; by the seconds of an image; alarms since an update."""
+    main = slow[0]["aggregator"]
+    lost = f"answers given up (%), {main}"
+    by_seconds = [
+        {"seconds": row["seconds"], "by": row["aggregator"], "pane": measure,
+         "value": row["quality"]}
+        for row in slow
+    ] + [
+        {"seconds": row["seconds"], "by": main, "pane": lost, "value": 100 * row["lost"],
+         "text": "no limit" if row["limit"] is None else f"{row['limit']:.2g} s"}
+        for row in slow if row["aggregator"] == main
+    ]  # fmt: skip
+    alarms: Rows = []
+    for (change, shift), every in watched.items():
+        for x in np.unique(np.linspace(0, every[0].watched, 121).astype(int)):
+            shares = np.array([100 * (one.delays <= x).mean() for one in every])
             # The band is from the least to the most.
-            points = [
-                (float(x), Figure(value=float(c.mean()), low=float(c.min()), high=float(c.max())))
-                for x, c in zip(grid, shares.T, strict=True)
-            ]
-            label = f"{100 * shift:.0f} % changed"
-            plots.curve(axis, at, label, points, band=True, marker="", linewidth=1.6)
-        axis.set_ylim(0, 101)
-        title = f"an update that {CHANGED[change].format('some')}"
-        plots.labelled(axis, "images since the update", title=title)
-    axes[0].set_ylabel("streams with an alarm (%)")
-    title = "CUSUM on agreement: mean of the judges, band from least to most"
-    return plots.legend(made, axes[0], title=title)
-
-
-def _draw_slow(slow: Rows, names: Sequence[str], measure: str, modelled: bool) -> Plot:
-    """Quality, and answers given up, against the seconds of an image."""
-    made, (left, right) = plots.panes(2, (8.2, 3.6))
-    for at, name in enumerate(names):
-        points = [(row["seconds"], row["_quality"]) for row in slow if row["aggregator"] == name]
-        plots.curve(left, at, name, points, band=True)
-    cuts = [row for row in slow if row["aggregator"] == names[0]]
-    wall, lost = ([row[what] * by for row in cuts] for what, by in (("seconds", 1), ("lost", 100)))
-    plots.curve(
-        right, 0, "", [(x, Figure(value=y)) for x, y in zip(wall, lost, strict=True)], band=True
-    )
-    # Labels of limits that are close would cover each other; that of no limit is always shown.
-    shown: list[tuple[float, float]] = []
-    for x, y, row in reversed(list(zip(wall, lost, cuts, strict=True))):
-        gaps = (np.hypot((x - a) / np.ptp(wall), (y - b) / max(1.0, *lost)) for a, b in shown)
-        if all(gap > 0.08 for gap in gaps):
-            text = "no limit" if row["limit"] is None else f"{row['limit']:.2g} s"
-            plots.noted(right, text, (x, y))
-            shown.append((x, y))
-    right.set_ylim(bottom=-1)
-    right.margins(x=0.12)
+            alarms.append(
+                {"images": float(x), "by": f"{100 * shift:.0f} % changed",
+                 "pane": f"an update that {CHANGED[change].format('some')}",
+                 "share": Estimate(value=float(shares.mean()), low=float(shares.min()),
+                                   high=float(shares.max()))}
+            )  # fmt: skip
     seconds = "seconds an image" + (" (modelled)" if modelled else "")
-    plots.labelled(left, seconds, measure)
-    plots.labelled(right, seconds, "answers given up (%)")
-    return plots.legend(made, left)
+    found = [
+        Chart("attacks", [row for row in curves if row["panel"] == "enlarged"], "_percent",
+              "quality", series="aggregator", pane="_says", band=True, rules={"": chance},
+              title="Quality by the share of bad judges", ylabel=measure,
+              xlabel="bad judges (% of the panel)"),
+        Chart("slow_judges", by_seconds, "seconds", "value", series="by", pane="pane", band=True,
+              text="text", title="Time limits of a call", xlabel=seconds),
+    ]  # fmt: skip
+    if watched:
+        found.append(
+            Chart("updates", alarms, "images", "share", series="by", pane="pane", band=True,
+                  title="CUSUM on agreement: mean of the judges, band from least to most",
+                  xlabel="images since the update", ylabel="streams with an alarm (%)",
+                  limits=(0.0, 101.0))
+        )  # fmt: skip
+    return tuple(found)
 
 
 PART = PanelStudy(
@@ -493,5 +486,5 @@ PART = PanelStudy(
     about="How many bad judges does each aggregator stand, and how soon is a changed one seen?",
     needs=frozenset({"several", "truth or ratings"}),
     options=AttackOptions,
-    run=in_thread(_result),
+    run=in_thread(measure),
 )

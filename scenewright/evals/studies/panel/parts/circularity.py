@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from pydantic import Field
 
-from scenewright.evals.reporting import plots
-from scenewright.evals.statistics.figures import Bootstrap, Figure
-from scenewright.evals.studies.panel.presentation import (
-    apart,
-    bare,
-    report,
-    short_name,
-)
+from scenewright.evals.reporting.charts import Chart
+from scenewright.evals.reporting.frames import Frame, percents, used, values_by_key
+from scenewright.evals.statistics.figures import Bootstrap, Figure, side_of_zero
+from scenewright.evals.studies.panel.resampling import intervals_apart
 from scenewright.evals.studies.panel.selection import (
-    Curve,
-    Gains,
     candidate_sets,
     columns_of,
-    curve_point,
     gains_of,
     group_said,
     judge_scores,
     panel_like,
-    ratio,
+    picked,
+    picked_of,
     rounds_of,
     simulated_picks,
     slopes,
@@ -41,16 +34,33 @@ from scenewright.evals.studies.panel.study import (
     PanelStudyContext,
     PanelStudyResult,
     in_thread,
+    sentences_of,
 )
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Plot
 
 HELD_OUT = "held-out judges"
 """The reporter that is the panel of judges which did not steer."""
 TRUTH = "truth"
 """The reporter that knows what holds."""
+_SEEN_BY = {"own": "seen by the picking judge", "others": "seen by the others", "true": TRUTH}
+_ROUNDS = {
+    "steering": "Loop judges",
+    "reporting": "Held-out judges",
+    "gain": "Gain, loop judges",
+    "reported": "Gain, held-out",
+    "gap": "Gap",
+    "confirmed": "Confirmed (%)",
+}
+_PICKS = {
+    "own": "Gain, own",
+    "others": "Gain, others",
+    "gap": "Gap",
+    "confirmed": "Confirmed (%)",
+    "expected": "Confirmed if normal (%)",
+    "true": "Gain, truth",
+    "true_share": "Real (%)",
+}
+Rows = list[dict[str, Any]]
 
 
 class CircularityOptions(Options):
@@ -67,12 +77,7 @@ class CircularityOptions(Options):
     unlike the candidates of one prompt are."""
 
 
-_SEEN_BY = ("seen by the picking judge", "seen by the others", TRUTH)
-Rows = list[dict[str, Any]]
-ByReporter = Mapping[str, Rows]
-
-
-def _result(context: PanelStudyContext, options: CircularityOptions) -> PanelStudyResult:
+def measure(context: PanelStudyContext, options: CircularityOptions) -> PanelStudyResult:
     """Measure it in loops, where there are any, in picks by each judge, and in simulated picks.
 
     Raises ``PanelStudyError`` for a correlation outside [0, 1).
@@ -80,7 +85,7 @@ def _result(context: PanelStudyContext, options: CircularityOptions) -> PanelStu
     wrong = [rho for rho in options.correlations if not 0.0 <= rho < 1.0]
     if wrong:
         raise PanelStudyError(f"the correlation is {wrong[0]}: use numbers from 0 to below 1")
-    table = context.table
+    table, n = context.table, len(context.table.judges)
     step = context.steps(2 + len(options.correlations))
     bootstrap = Bootstrap(max(1, table.n_items), context.seed, context.resamples)
     rounds, loops = _rounds(table, context.loop_judges, bootstrap)
@@ -88,103 +93,135 @@ def _result(context: PanelStudyContext, options: CircularityOptions) -> PanelStu
     units = slopes(table, table.said)
     scores = judge_scores(table) / units
     sets, what = candidate_sets(table, scores)
-    n = len(table.judges)
     picks: Rows = []
-    curves: dict[str, Curve] = {"measured": {}}
+    curves: dict[str, list[dict[str, Figure]]] = {}
     if sets:
-        truth = true_scores(table)
-        gains = gains_of(table, sets, np.column_stack([scores, truth, table.ratings]), n)
-        for at, judge in enumerate(table.judge_ids):
-            rest = np.delete(scores, at, axis=1).mean(1)
-            slope = within_slope(table, sets, scores[:, at], rest, bootstrap)
-            picks.append(_pick(judge, gains, [at], slope, bootstrap))
-        picks.append(_pick("all", gains, range(n), Figure(value=None), bootstrap))
+        reporters = np.column_stack([scores, true_scores(table), table.ratings])
+        gains = gains_of(table, sets, reporters, n)
+        for judge, at in (*zip(table.judge_ids, ([at] for at in range(n)), strict=True),
+                          ("all", list(range(n)))):  # fmt: skip
+            expected = Figure(value=None)
+            if judge != "all":
+                rest = np.delete(scores, at, axis=1).mean(1)
+                expected = within_slope(table, sets, scores[:, at[0]], rest, bootstrap)
+            rated = gains.gains[:, at, n + 1].ravel()
+            picks.append(
+                {"judge": judge, "_title": "all in turn" if judge == "all" else judge}
+                | picked(gains, at, bootstrap)
+                | {"expected": expected}
+                | {"rated": bootstrap.share(np.repeat(gains.items, len(at)), rated)}
+            )
         # The same sets for every number: others would be other prompts.
-        for number in range(1, min(len(at) for at in sets) + 1):
-            some = gains_of(table, sets, np.column_stack([scores, truth]), n, number)
-            curves["measured"][number] = curve_point(some, bootstrap)
+        most = min(len(at) for at in sets)
+        curves["measured"] = picked_of(table, sets, reporters, most, bootstrap)
     step()
     like = panel_like(table)
-    shares: Rows = []
+    simulated: Rows = []
     for rho in options.correlations:
         name = f"simulated, correlation {rho:g}"
-        curves[name], (confirmed, real) = simulated_picks(
+        curves[name] = simulated_picks(
             like, rho, items=options.simulated_items, candidates=options.candidates,
             spread=options.quality_spread, seed=context.seed, resamples=context.resamples,
         )  # fmt: skip
-        shares.append({"_rho": rho, "confirmed": confirmed, "true_share": real})
+        simulated.append({"rho": rho, **curves[name][-1]})
         step()
-    every = picks[-1] if picks else None
+    by_number = [
+        {"source": source, "best_of": number, "reporter": TRUTH if of == "true" else of,
+         "gain": found[of], "_by": seen_by}
+        for source, each in curves.items()
+        for number, found in enumerate(each, 1)
+        for of, seen_by in _SEEN_BY.items()
+    ]  # fmt: skip
+    every = picks[-1] if n > 1 and picks and picks[-1]["others"].value is not None else None
     ends = sorted(
         (row for row in picks[:-1] if row["confirmed"].value is not None),
         key=lambda row: row["confirmed"].value,
     )
-    simulated = [curves[name] for name in curves if name != "measured"]
-    values = {
-        "loops": loops,
-        "last": rounds[HELD_OUT][-1] if rounds else None,
-        "by_truth": rounds[TRUTH][-1] if TRUTH in rounds else None,
-        "every": every if len(picks) > 2 and every and every["others"].value is not None else None,
-        "what": what,
-        "sets": len(sets),
-        "least": ends[0] if len(ends) > 1 else None,
-        "most": ends[-1] if ends else None,
-        "apart": len(ends) > 1 and apart(ends[0]["confirmed"], ends[-1]["confirmed"]),
-        "shares": [
-            row for row in shares if None not in (row["confirmed"].value, row["true_share"].value)
-        ],
-        "best_of": max((max(found) for found in simulated), default=0),
-        "scaled": bool((units != 1.0).any()),
-        "source": like.source,
-        "facts": like.facts,
-        "items": options.simulated_items,
-        "spread": f"{options.quality_spread:g}",
-        "has_rounds": len({image.round for image in table.images} - {None}) >= 2,
-        "n": n,
-        "rounds": rounds,
-        "ends": [{"_reporter": name, **found[-1]} for name, found in rounds.items()],
-        "kept": [
-            row | {"_truth": true["reporting"] if true else None}
-            for row, true in zip(
-                rounds.get(HELD_OUT, ()),
-                rounds.get(TRUTH, [None] * len(rounds.get(HELD_OUT, ()))),
-                strict=True,
-            )
-        ],
-        "picks": picks,
-        "titled_picks": [
-            row | {"_title": "all in turn" if row is every else row["judge"]} for row in picks
-        ],
-        "simulated": shares,
-    }
-    shown = {
-        name: found
-        for name, found in curves.items()
-        if name != "measured" or (len(found) > 1 and len(picks) > 2)
-    }
-    by_number = [
-        {"source": source, "best_of": number, "reporter": reporter, **bare("gain", gain)}
-        for source, found in curves.items()
-        for number, three in found.items()
-        for reporter, gain in zip(("own", "others", "truth"), three, strict=True)
-    ]
-    return report(
-        "circularity",
-        values,
-        plots={
-            "circularity_rounds": partial(_draw_rounds, rounds, loops) if rounds else None,
-            "circularity_picks": partial(_draw_picks, picks[:-1], what) if picks[2:] else None,
-            "circularity_best_of": partial(_draw_best_of, shown) if simulated else None,
-        },
-        records_of={
-            "circularity_rounds": [
-                {"reporter": name, **row} for name, found in rounds.items() for row in found
-            ]
-            or None,
-            "circularity_picks": picks or None,
-            "circularity_best_of": by_number or None,
-        },
-    )
+    last = rounds[HELD_OUT][-1] if rounds else None
+    truth = rounds[TRUTH][-1] if TRUTH in rounds else None
+    say = sentences_of("circularity")
+    values: dict[str, Any] = {
+        "last": last, "loops": loops, "truth": truth, "every": every, "what": what,
+        "sets": len(sets), "source": like.source, "facts": like.facts,
+        "items": options.simulated_items, "spread": options.quality_spread,
+        "best_of": options.candidates,
+        "shares": "; ".join(say({}, share=[
+            r for r in simulated if None not in (r["confirmed"].value, r["true_share"].value)
+        ])),
+    }  # fmt: skip
+    if last:
+        known = last["confirmed"].value is not None
+        (values["confirmed"],) = say(values, loop_confirmed=known, loop_unconfirmed=not known)
+    if every:
+        for name, of in (("confirmed_picks", "confirmed"), ("real", "true_share")):
+            key = {"picks_confirmed" if of == "confirmed" else "picks_real":
+                   every[of].value is not None}  # fmt: skip
+            values[name] = "".join(say(values, **key))
+    if len(ends) > 1:
+        values |= {"least": ends[0], "most": ends[-1]}
+        values["apart"] = intervals_apart(ends[0]["confirmed"], ends[-1]["confirmed"])
+    rated_known = bool(every and every["rated"].value is not None)
+    higher = bool(every and side_of_zero(every["rated"]) > 0)
+    end_rows = [{"reporter": name, **found[-1]} for name, found in rounds.items()]
+    kept = [
+        row | {"truth": true} for row, true in zip(
+            rounds.get(HELD_OUT, ()),
+            [row["reporting"] for row in rounds.get(TRUTH, rounds.get(HELD_OUT, ()))],
+            strict=True,
+        )
+    ]  # fmt: skip
+    shown_rounds = percents(_ROUNDS | ({"truth": "Truth"} if truth else {}))
+    frames = [
+        Frame.of("circularity_kept", kept, "Kept pictures after each round; mean score in percent, "
+                 "gains in points", shown_rounds, head="Round", kept=False,
+                 label="{round} ({drew} drew)"),
+        Frame.of("circularity_reporters", end_rows, "The loop's whole gain by who reports it; "
+                 "points and percent", percents({
+                     "reported": "Gain", "gap": "Gap to the loop's judges",
+                     "confirmed": "Confirmed"}), head="Reporter", label="{reporter}", kept=False),
+        Frame.of("circularity_rounds", [{"reporter": name, **row} for name, found in rounds.items()
+                                        for row in found]),
+        Frame.of("circularity_picks", picks, f"Each judge picks the best among {what}; points and "
+                 "percent", used(percents(_PICKS), picks), head="Picking judge",
+                 label="{_title}"),
+        Frame.of("circularity_simulated", simulated, "Simulated picks of the best, by correlation "
+                 "of errors; percent", percents({
+                     "confirmed": "Confirmed by others", "true_share": "Real"}),
+                 head="Correlation", label="{rho:g}", kept=False),
+        Frame.of("circularity_best_of", by_number),
+    ]  # fmt: skip
+    return PanelStudyResult(
+        findings=say(
+            values,
+            loop=bool(last),
+            loop_truth=bool(last and truth and truth["confirmed"].value is not None),
+            picks=bool(every),
+            picks_truth=bool(every and every["true"].value is not None),
+            rated_higher=rated_known and higher,
+            rated_alike=rated_known and not higher,
+            ends=bool(every and len(ends) > 1),
+            simulated=bool(values["shares"]),
+        ),
+        frames=tuple(frames),
+        charts=tuple(_charts(rounds, loops, picks, what, by_number)),
+        figures=values_by_key("circularity.loop.{reporter}.{name}", end_rows,
+                              ["gain", "reported", "gap", "confirmed"])
+        | values_by_key("circularity.pick.{judge}.{name}", picks, [
+            "own", "others", "gap", "confirmed", "true", "true_share", "rated"])
+        | values_by_key("circularity.simulated.{rho:g}.{name}", simulated,
+                        ["confirmed", "true_share"]),
+        notes=say(
+            values,
+            intervals=True,
+            scaled=bool((units != 1.0).any()),
+            unscaled=bool((units == 1.0).all()),
+            simulation=True,
+            kept=bool(last),
+            no_loops=not last and len({image.round for image in table.images} - {None}) >= 2,
+            no_sets=not sets,
+            alone=bool(sets) and n < 2,
+        ),
+    )  # fmt: skip
 
 
 def _rounds(
@@ -211,88 +248,41 @@ def _rounds(
     truth = true_scores(table)
     if not np.isnan(truth).all():
         seen[TRUTH] = truth, 1.0
-    names = ("round", "drew", "steering", "reporting", "gain", "reported", "gap", "confirmed")
     found = {
-        name: [
-            {of: getattr(one, of) for of in names}
-            for one in rounds_of(loops, steering, scores, bootstrap, (float(units[0]), unit))
-        ]
+        name: rounds_of(loops, steering, scores, bootstrap, (float(units[0]), unit))
         for name, (scores, unit) in seen.items()
     }
     return found, len(loops.kept)
 
 
-def _pick(
-    judge: str, gains: Gains, pickers: Sequence[int], slope: Figure, bootstrap: Bootstrap
-) -> dict[str, Any]:
-    """Return the gain of picking by one judge, or the mean over several: scores in [0, 1].
-
-    ``own``: as the picking judge sees it; ``others``: as the mean of the other judges does;
-    ``expected``: the confirmed share where scores are jointly normal; ``true``: gain in the share
-    of facts that hold; ``rated``: gain in the mean human rating, in its own units.
-    """
-    at, n = list(pickers), gains.judges
-    items = np.repeat(gains.items, len(at))
-    own, others = gains.own()[:, at].ravel(), gains.others()[:, at].ravel()
-    true, rated = gains.gains[:, at, n].ravel(), gains.gains[:, at, n + 1].ravel()
-    return {
-        "judge": judge,
-        "own": bootstrap.share(items, own),
-        "others": bootstrap.share(items, others),
-        "gap": bootstrap.share(items, own - others),
-        "confirmed": ratio(items, others, own, bootstrap),
-        "expected": slope,
-        "true": bootstrap.share(items, true),
-        "true_share": ratio(items, true, own, bootstrap),
-        "rated": bootstrap.share(items, rated),
-    }
-
-
-def _draw_rounds(rounds: ByReporter, loops: int) -> Plot:
-    """Mean score of the kept pictures, by the judges that steered, the others, and the truth."""
-    made, axis = plots.chart(
-        f"Pictures kept by {loops} loops", "Round", "Mean score of kept pictures (%)"
-    )
-    series = {"judges that steered": (HELD_OUT, "steering"), HELD_OUT: (HELD_OUT, "reporting")}
-    if TRUTH in rounds:
-        series[TRUTH] = TRUTH, "reporting"
-    for at, (label, (reporter, of)) in enumerate(series.items()):
-        beside = 0.06 * (at - 1)
-        points = [(row["round"] + beside, row[of]) for row in rounds[reporter]]
-        plots.curve(axis, at, label, points, 100.0)
-    axis.set_xticks([row["round"] for row in rounds[HELD_OUT]])
-    return plots.legend(made, axis)
-
-
-def _draw_picks(picks: Rows, what: str) -> Plot:
-    """Own and others' gain of each judge's picks."""
-    series = {
-        title: [row[of] for row in picks]
-        for title, of in zip(_SEEN_BY, ("own", "others", "true"), strict=True)
-        if any(row[of].value is not None for row in picks)
-    }
-    return plots.bar_chart(
-        [short_name(row["judge"]) for row in picks],
-        series,
-        x="Gain of the picked picture (points)",
-        title=f"Each judge picks the best among {what}",
-        factor=100.0,
-    )
-
-
-def _draw_best_of(curves: Mapping[str, Curve]) -> Plot:
-    """Gain by the number of candidates, measured and simulated."""
-    made, axes = plots.panes(len(curves), (1.0 + 2.7 * len(curves), 3.8))
-    for axis, (title, found) in zip(axes, curves.items(), strict=True):
-        for at, name in enumerate(_SEEN_BY):
-            points = [(number + 0.06 * (at - 1), three[at]) for number, three in found.items()]
-            plots.curve(axis, at, name, points, 100.0)
-        plots.labelled(axis, "Best of", title=title)
-    axes[0].set_ylabel("Gain (points)")
-    tops = [axis.get_ylim() for axis in axes]
-    for axis in axes:
-        axis.set_ylim(min(low for low, _ in tops), max(high for _, high in tops))
-    return plots.legend(made, axes[-1])
+def _charts(
+    rounds: dict[str, Rows], loops: int, picks: Rows, what: str, by_number: Rows
+) -> list[Chart]:
+    found = []
+    if rounds:
+        shown = [("judges that steered", HELD_OUT, "steering"), (HELD_OUT, HELD_OUT, "reporting")]
+        shown += [(TRUTH, TRUTH, "reporting")] if TRUTH in rounds else []
+        points = [{"round": row["round"], "by": name, "score": row[of]}
+                  for name, reporter, of in shown for row in rounds[reporter]]  # fmt: skip
+        found.append(Chart("circularity_rounds", points, "round", "score", series="by",
+                           title=f"Pictures kept by {loops} loops", xlabel="Round", factor=100.0,
+                           ylabel="Mean score of kept pictures (%)"))  # fmt: skip
+    several = len(picks) > 2
+    if several:
+        bars = [{"judge": row["judge"], "by": seen_by, "gain": row[of]}
+                for of, seen_by in _SEEN_BY.items() for row in picks[:-1]
+                if any(one[of].value is not None for one in picks[:-1])]  # fmt: skip
+        found.append(Chart("circularity_picks", bars, "judge", "gain", "bars", series="by",
+                           title=f"Each judge picks the best among {what}", factor=100.0,
+                           xlabel="Gain of the picked picture (points)"))  # fmt: skip
+    sources = {row["source"] for row in by_number if row["best_of"] > 1}
+    curves = [row for row in by_number if row["source"] != "measured"
+              or (several and "measured" in sources)]  # fmt: skip
+    if sources - {"measured"}:
+        found.append(Chart("circularity_best_of", curves, "best_of", "gain", series="_by",
+                           pane="source", xlabel="Best of", ylabel="Gain (points)", factor=100.0,
+                           title="Gain by the number of candidates"))  # fmt: skip
+    return found
 
 
 PART = PanelStudy(
@@ -301,5 +291,5 @@ PART = PanelStudy(
     about="How much of a gain that a judge sees in what it picked do other judges confirm?",
     needs=frozenset({"several"}),
     options=CircularityOptions,
-    run=in_thread(_result),
+    run=in_thread(measure),
 )

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic import Field
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.reporting import plots
-from scenewright.evals.statistics.figures import Figure
+from scenewright.evals.reporting.charts import Chart
+from scenewright.evals.reporting.frames import Column, Frame, across, percent, values_by_key
+from scenewright.evals.reporting.sentences import in_words, joined, ordinal, short_names
+from scenewright.evals.statistics.answers import Contrast, difference_answer
+from scenewright.evals.statistics.estimates import Estimate
+from scenewright.evals.statistics.figures import Figure, side_of_zero
 from scenewright.evals.studies.panel.metrics import MEASURES, MetricEvaluator, Wanted
-from scenewright.evals.studies.panel.presentation import (
-    difference,
-    joined,
-    ordinal,
-    report,
-    short_names,
-    side,
-)
 from scenewright.evals.studies.panel.study import (
     Options,
     PanelStudy,
     PanelStudyContext,
     PanelStudyResult,
     in_thread,
+    sentences_of,
 )
 from scenewright.evals.studies.panel.subpanels import (
     Combiner,
@@ -47,18 +44,16 @@ from scenewright.evals.studies.panel.subpanels import (
     vote_agreements,
     without_each,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Plot
+from scenewright.evals.studies.panel.table import AnswerTable
 
 HALVES = 20
 """Random halvings of the items, to choose the best panel on one half and measure it on the
 other."""
 _PRICES = {"usd": "dollars", "tokens": "tokens", "judges": "judges"}
 _COSTS = {
-    "usd": ("dollars an image", 5),
-    "tokens": ("tokens an image", 0),
-    "seconds": ("seconds an image", 2),
+    "usd": Column(title="dollars an image", digits=5),
+    "tokens": Column(title="tokens an image", digits=0),
+    "seconds": Column(title="seconds an image", digits=2),
 }
 Rows = list[dict[str, Any]]
 
@@ -81,7 +76,7 @@ class CompositionOptions(Options):
     """A panel whose quality is surely less than this below the full panel's is as good."""
 
 
-def _result(context: PanelStudyContext, options: CompositionOptions) -> PanelStudyResult:
+def measure(context: PanelStudyContext, options: CompositionOptions) -> PanelStudyResult:
     """Measure every panel.
 
     Raises ``PanelStudyError`` if no aggregator can be used, or for a measure that the table does
@@ -96,14 +91,14 @@ def _result(context: PanelStudyContext, options: CompositionOptions) -> PanelStu
     evaluator = MetricEvaluator(
         table, resamples=context.resamples, seed=context.seed, halves=HALVES, full=likely
     )
-    measure = evaluator.choose(options.measure)
-    about = MEASURES[measure]
-    evaluator.check(likely, measure)
+    measured_by = evaluator.choose(options.measure)
+    about = MEASURES[measured_by]
+    evaluator.check(likely, measured_by)
     panels = panels_of(n, options.most, context.seed)
     complete = len(panels) == (1 << n) - 1
     step = context.steps(len(panels) * len(names))
-    found = measured(combiner, evaluator, panels, names, measure, step)
-    readings = found[main][measure]
+    found = measured(combiner, evaluator, panels, names, measured_by, step)
+    readings = found[main][measured_by]
     figure = evaluator.figure
     costs = costs_per_image(table)
     cost = {members: cost_of(costs, members) for members in panels}
@@ -135,7 +130,7 @@ def _result(context: PanelStudyContext, options: CompositionOptions) -> PanelStu
     shown = {
         row["judges"]: row
         for row in panel_rows
-        if (row["aggregator"], row["measure"]) == (main, measure)
+        if (row["aggregator"], row["measure"]) == (main, measured_by)
     }
     size_rows: Rows = [
         {
@@ -150,25 +145,21 @@ def _result(context: PanelStudyContext, options: CompositionOptions) -> PanelStu
             "worst": key(of.worst),
             "worst_value": of.worst_figure.value,
             "_gain": of.gain if of.size > 1 and of.gain and of.gain.n else None,
-            "_mean": of.mean,
-            "_elsewhere": of.best_elsewhere,
             "_best": (of.best_figure, f"({spoken(of.best)})"),
             "_worst": (of.worst_figure, f"({spoken(of.worst)})"),
         }
         for name in names
-        for of in by_size(found[name][measure], evaluator, measure)
+        for of in by_size(found[name][measured_by], evaluator, measured_by)
     ]
-    adds = {name: without_each(found[name][measure], evaluator, n) for name in names}
-    shapley = shapley_figures(readings, evaluator, measure, n) if complete else ()
+    adds = {name: without_each(found[name][measured_by], evaluator, n) for name in names}
+    shapley = shapley_figures(readings, evaluator, measured_by, n) if complete else ()
     judge_rows: Rows = [
-        {"judge": ids[at], "aggregator": name, "what": "adds", "value": one}
-        for name, each in adds.items()
+        {"judge": ids[at], "aggregator": name, "what": what, "value": one, "_short": short[at]}
+        for what, by_name in (("adds", adds), ("shapley", {main: shapley}))
+        for name, each in by_name.items()
         for at, one in enumerate(each)
-    ] + [
-        {"judge": ids[at], "aggregator": main, "what": "shapley", "value": one}
-        for at, one in enumerate(shapley)
     ]
-    truth = bool((table.truth == 1.0).any() and (table.truth == 0.0).any())
+    truth = table.is_labelled
     of_pairs = error_correlations(evaluator) if truth else vote_agreements(evaluator)
     pair_rows: Rows = [
         {
@@ -180,122 +171,169 @@ def _result(context: PanelStudyContext, options: CompositionOptions) -> PanelStu
         }
         for (a, b), reading in of_pairs.items()
     ]
-    alphas: Rows = (
-        []
-        if about.quality
-        else [
-            {
-                "judges": key(m),
-                "size": len(m),
-                "value": figure(reliability(table, m, evaluator)),
-            }
-            for m in panels
-            if len(m) > 1
-        ]
-    )
-    pairs = _pairs(of_pairs, _gains_of_pairs(readings), evaluator)
+    alphas: Rows = [
+        {"judges": key(m), "size": len(m), "value": figure(reliability(table, m, evaluator))}
+        for m in panels
+        if len(m) > 1 and not about.quality
+    ]
+    pairs, families_known = _pairs(of_pairs, _gains_of_pairs(readings), evaluator)
     sizes = [
         row | {f"_{r['aggregator']}": r["value"] for r in size_rows if r["size"] == row["size"]}
         for row in size_rows
         if row["aggregator"] == main
     ]
-    gains = [row for row in sizes if row["_gain"]]
-    full = [
-        {"_aggregator": name, **{
-            row["measure"]: row["value"] for row in panel_rows
-            if (row["aggregator"], row["judges"]) == (name, key(everyone))
-        }}
-        for name in names
-    ]  # fmt: skip
+    full = across(
+        [row for row in panel_rows if row["judges"] == key(everyone)],
+        "aggregator", "{measure}", "value",
+    )  # fmt: skip
     best, over_best = _over_best(readings, evaluator, everyone)
     as_good = cheapest_as_good(readings, evaluator, prices, options.margin)
-
-    def judges_that(sign: int) -> list[str]:
-        order = sorted(everyone, key=lambda at: -sign * (adds[main][at].value or 0.0))
-        return [
-            f"{short[at]} ({difference(adds[main][at])})"
-            for at in order
-            if side(adds[main][at]) == sign
-        ]
-
+    say = sentences_of("composition")
     values: dict[str, Any] = {
-        "n": n,
-        "n_items": table.n_items,
-        "main": main,
-        "about": about,
-        "full": shown[key(everyone)]["value"],
-        "one": next(({"mean": row["value"]} for row in sizes if row["size"] == 1), None),
-        "best": spoken(best),
-        "over_best": over_best,
+        "n": n, "main": main, "about": about, "full": shown[key(everyone)]["value"],
+        "truth": truth, "pairs": pairs, "margin": options.margin, "measured": len(panels),
+        "possible": 2**n - 1, "each": _each(short, adds[main]), **_steps(sizes),
+    }  # fmt: skip
+    mean_of_one = next(({"mean": row["value"]} for row in sizes if row["size"] == 1), None)
+    alpha = next((row for row in alphas if row["size"] == n and row["value"].n), None)
+    values["one"] = "".join(say({}, one=mean_of_one if best else None))
+    values["families"] = "".join(say(values, families=pairs["families"] is not None))
+    values["alpha"] = "".join(say({}, alpha=alpha))
+    lead: tuple[str, ...] = ()
+    if mean_of_one and over_best and about.quality:
+        lead = (
+            difference_answer(
+                Contrast(
+                    f"the panel ({main})",
+                    f"the best single judge ({spoken(best)})",
+                    Estimate(**over_best.model_dump() | {"n": table.n_items}),
+                    about.title,
+                    higher_is_better=about.higher,
+                )
+            ).sentence,
+        )
+    if as_good:
+        better = side_of_zero(as_good[1]) > 0
+        values |= {
+            "as_good": spoken(as_good[0]), "single": len(as_good[0]) == 1, "gap": as_good[1],
+            "better": better, "within": "" if better else f", to within {options.margin:g}",
+            "saved": 1.0 - prices[as_good[0]] / prices[everyone], "paid_in": _PRICES[price],
+        }  # fmt: skip
+    judges = [
+        shown[ids[at]]
+        | {"_short": short[at], "_adds": adds[main][at], "_shapley": shapley and shapley[at]}
+        for at in everyone
+    ]
+    measures = {m: MEASURES[m].title + ("" if MEASURES[m].higher else " ↓") for m in found[main]}
+    worth = {"value": "alone", "_adds": "what it adds to the others"}
+    worth |= {"_shapley": "Shapley value"} if shapley else {}
+    several = len(full) > 1 or len(measures) > 1
+    return PanelStudyResult(
+        findings=(
+            *lead,
+            *say(
+                values,
+                all=True,
+                steps=bool(values["steps"]),
+                each=about.quality and n > 1,
+                as_good=about.quality and as_good is not None,
+                needed=about.quality and as_good is None,
+                pairs=pairs["all"] is not None,
+                gain=pairs["gain"] is not None and about.quality,
+            ),
+        ),
+        frames=(
+            Frame.of("composition_sizes", sizes, f"Panels of each size: {about.title}", {
+                "panels": "panels", "value": f"mean of them ({main})",
+                "_gain": "gain by the last judge", "_best": "best",
+                "best_elsewhere": "best, chosen on other items", "_worst": "worst",
+                **{f"_{name}": f"mean ({name})" for name in names[1:]},
+            }, head="Judges", label="{size}", kept=False),
+            Frame.of("composition_judges", judges, f"Each judge ({main}): {about.title}",
+                     worth | {"scored": percent("facts scored (%)")}
+                     | {name: _COSTS[name] for name in costs},
+                     head="Judge", label="{_short}", kept=False),
+            Frame.of("composition_full", full if several else (), "The full panel by every measure",
+                     measures, head="Aggregator", label="{aggregator}", kept=False),
+            Frame.of("panels", panel_rows),
+            Frame.of("sizes", size_rows),
+            Frame.of("judges", judge_rows),
+            Frame.of("pairs", pair_rows),
+            Frame.of("reliability", alphas),
+        ),
+        charts=_charts(shown, size_rows, judge_rows, pair_rows, table, main, about.title, price),
+        figures=values_by_key("full.{aggregator}", full, [measured_by])
+        | values_by_key("{name}_{size}.{aggregator}", size_rows, {"value": "size", "gain": "gain"})
+        | values_by_key("{what}.{_short}.{aggregator}",
+                        [row for row in judge_rows if row["what"] == "adds"], ["value"])
+        | values_by_key("{what}.{_short}",
+                        [row for row in judge_rows if row["what"] == "shapley"], ["value"])
+        | values_by_key("pairs.{name}", [pairs], ["all", "within", "between"])
+        | values_by_key("families.gain", [pairs], ["gain"]),
+        notes=(
+            *left_out,
+            *say(
+                values,
+                no_quality=not about.quality,
+                quality=True,
+                chosen=True,
+                unanswered=True,
+                shapley=bool(shapley),
+                phi=truth,
+                no_families=not families_known,
+                paired=families_known and pairs["gain"] is not None,
+                sampled=not complete,
+                seconds="seconds" in costs,
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _steps(sizes: Rows) -> dict[str, Any]:
+    """Return the values of the sentence about the gain of each further judge."""
+    gains = [row for row in sizes if row["_gain"]]
+    last = max((row["size"] for row in gains if side_of_zero(row["gain"]) > 0), default=None)
+    no_more = f"; after the {ordinal(last)} no step is clearly a gain" if last else ""
+    if last is None:
+        no_more = "; no step is clearly a gain"
+    return {
         "steps": [
             f"the {ordinal(row['size'])}{' judge adds' if row is gains[0] else ''} "
-            f"{difference(row['gain'])}"
+            f"{in_words(row['gain'], '+')}"
             for row in gains
         ],
-        "last_gain": max((row["size"] for row in gains if side(row["gain"]) > 0), default=None),
-        "largest": gains[-1]["size"] if gains else 0,
-        "needed": judges_that(1),
-        "harmful": judges_that(-1),
-        "as_good": spoken(as_good[0]) if as_good else "",
-        "as_good_size": len(as_good[0]) if as_good else 0,
-        "as_good_gap": as_good[1] if as_good else None,
-        "saved": 1.0 - prices[as_good[0]] / prices[everyone] if as_good else None,
-        "paid_in": _PRICES[price],
-        "margin": f"{options.margin:g}",
-        "pairs": pairs,
-        "truth": truth,
-        "within_known": pairs["within_known"],
-        "alpha": next((r["value"] for r in alphas if r["size"] == n and r["value"].n), None),
-        "shapley": shapley,
-        "complete": complete,
-        "measured": len(panels),
-        "costs": costs,
-        "cost_columns": {name: _COSTS[name] for name in costs},
-        "measure": measure,
-        "measures": {m: MEASURES[m].title + ("" if MEASURES[m].higher else " ↓")
-                     for m in found[main]},
-        "others": names[1:],
-        "sizes": sizes,
-        "size_rows": size_rows,
-        "judges": [
-            shown[ids[at]]
-            | {"_id": ids[at], "_short": short[at], "_alone": shown[ids[at]]["value"]}
-            | {"_adds": adds[main][at], "_shapley": shapley[at] if shapley else None}
-            for at in everyone
-        ],
-        "judge_rows": [row | {"_short": short[ids.index(row["judge"])]} for row in judge_rows],
-        "full_rows": full,
+        "no_more": "" if gains and last == gains[-1]["size"] else no_more,
+    }
+
+
+def _each(short: Sequence[str], adds: Sequence[Figure]) -> str:
+    """Return which judges the panel is clearly better with, and without."""
+    clear = {
+        sign: sorted((at for at in range(len(adds)) if side_of_zero(adds[at]) == sign),
+                     key=lambda at: -sign * (adds[at].value or 0.0))
+        for sign in (1, -1)
     }  # fmt: skip
-    return report(
-        "composition",
-        values,
-        plots={
-            "sizes": partial(_draw_sizes, shown, size_rows, names, about.title),
-            "members": partial(
-                _draw_members, short, adds[main], shapley, f"{about.title}, difference ({main})"
-            ),
-            "pairs": partial(_draw_pairs, pair_rows, ids, short, table.families)
-            if len(pair_rows) > 1
-            else None,
-            "cost": partial(_draw_costs, shown, price, about.title, main)
-            if price != "judges"
-            else None,
-        },
-        records_of={
-            "panels": panel_rows,
-            "sizes": size_rows,
-            "judges": judge_rows,
-            "pairs": pair_rows,
-            "reliability": alphas or None,
-        },
-        before=left_out,
-    )
+    told = [
+        f"clearly better {way} "
+        + joined([f"{short[at]} ({in_words(adds[at], '+')})" for at in clear[sign]])
+        + f" than {other}"
+        for sign, way, other in ((1, "with", "without"), (-1, "without", "with"))
+        if clear[sign]
+    ]
+    rest = len(adds) - sum(map(len, clear.values()))
+    others = "any one of them" if rest == len(adds) else f"any one of the other {rest}"
+    others = "the remaining one" if rest == 1 < len(adds) else others
+    left = [f"leaving out {others} makes no clear difference"] if rest else []
+    return "; ".join([*([f"the panel is {told[0]}", *told[1:]] if told else []), *left])
 
 
 def _pairs(
     correlations: Mapping[Pair, Array], gains: Mapping[Pair, Array], evaluator: MetricEvaluator
-) -> dict[str, Any]:
-    """Mean over all pairs, within families and between two, and what mixed pairs gain more."""
+) -> tuple[dict[str, Figure | None], bool]:
+    """Mean over all pairs, within families and between two, and what mixed pairs gain more.
+
+    And whether there are pairs within a family.
+    """
     within, between = split_by_family(correlations, evaluator.table)
     same, mixed = split_by_family(gains, evaluator.table)
     both = None if within is None or between is None else within - between
@@ -307,11 +345,11 @@ def _pairs(
         "families": both,
         "gain": more,
     }
-    found: dict[str, Any] = {
+    found = {
         name: None if reading is None or np.isnan(reading[0]) else evaluator.figure(reading)
         for name, reading in readings.items()
     }
-    return found | {"within_known": within is not None, "gain_known": more is not None}
+    return found, within is not None
 
 
 def _gains_of_pairs(readings: Mapping[Members, Array]) -> dict[Pair, Array]:
@@ -334,84 +372,71 @@ def _over_best(
     return best, evaluator.figure(readings[everyone] - singles[best])
 
 
-def _draw_sizes(
-    shown: Mapping[str, Mapping[str, Any]], rows: Rows, names: Sequence[str], title: str
-) -> Plot:
-    """Quality by the number of judges: every panel, and the mean of each size."""
-    made, axis = plots.chart("Panels by size", "judges in the panel", title, (7.0, 4.4))
-    points = [(row["size"], row["value"].value) for row in shown.values()]
-    points = [point for point in points if point[1] is not None]
+def _charts(
+    shown: Mapping[str, Mapping[str, Any]],
+    sizes: Rows,
+    judges: Rows,
+    pairs: Rows,
+    table: AnswerTable,
+    main: str,
+    title: str,
+    price: str,
+) -> tuple[Chart, ...]:
+    known = [row for row in shown.values() if row["value"].value is not None]
     # Beside the means, which are at the whole number.
-    beside = np.random.default_rng(0).uniform(-0.16, 0.16, len(points))
-    spread = [(size + shift, value) for (size, value), shift in zip(points, beside, strict=True)]
-    plots.scatter(
-        axis, 0, f"a panel ({names[0]})", spread, s=12, color=plots.GREY, alpha=0.8, zorder=1
-    )
-    for at, name in enumerate(names):
-        mine = [(row["size"], row["value"]) for row in rows if row["aggregator"] == name]
-        plots.curve(axis, at, f"mean of the size ({name})", mine)
-    honest = [
-        (row["size"], row["best_elsewhere"])
-        for row in rows
-        if row["aggregator"] == names[0] and row["best_elsewhere"] is not None
+    beside = np.random.default_rng(0).uniform(-0.16, 0.16, len(known))
+    panel, elsewhere = f"a panel ({main})", f"best, chosen on other items ({main})"
+    each = [
+        {"size": row["size"] + shift, "by": panel, "value": row["value"].value}
+        for row, shift in zip(known, beside, strict=True)
     ]
-    if honest:
-        axis.plot(
-            *zip(*honest, strict=True), color="#444444", linestyle=":", marker="x", markersize=5,
-            linewidth=1.2, label=f"best, chosen on other items ({names[0]})",
+    means = [
+        {"size": r["size"], "by": f"mean of the size ({r['aggregator']})", "value": r["value"]}
+        for r in sizes
+    ] + [
+        {"size": row["size"], "by": elsewhere, "value": row["best_elsewhere"]}
+        for row in sizes if row["aggregator"] == main and row["best_elsewhere"] is not None
+    ]  # fmt: skip
+    grey = {"color": plots.GREY, "markersize": 3.5, "alpha": 0.8, "zorder": 1}
+    worth = {"adds": "added to all the others", "shapley": "Shapley value"}
+    bars = [
+        {"judge": row["judge"], "what": worth[row["what"]], "value": row["value"]}
+        for row in judges if row["aggregator"] == main
+    ]  # fmt: skip
+    order = sorted(range(len(table.judges)), key=lambda at: table.families[at])
+    place = {table.judge_ids[at]: number for number, at in enumerate(order)}
+    grid = sorted(
+        (dict(zip(("x", "y"), sorted((row["first"], row["second"]), key=place.__getitem__),
+                  strict=True)) | {"value": row["value"].value} for row in pairs),
+        key=lambda row: (place[row["y"]], place[row["x"]]),
+    )  # fmt: skip
+    costs = [
+        {price: row.get(price), "value": row["value"].value,
+         "by": f"{row['size']} judge{'s' if row['size'] > 1 else ''}"} for row in known
+    ]  # fmt: skip
+    names = dict(zip(table.judge_ids, short_names(table.judge_ids), strict=True))
+    found = [
+        Chart("sizes", means, "size", "value", series="by", marks=each, title="Panels by size",
+              xlabel="judges in the panel", ylabel=title,
+              styles={panel: grey, elsewhere: {"color": "#444444", "linestyle": ":"}}),
+        Chart("members", bars, "judge", "value", "bars", pane="what",
+              title=f"{title}, difference ({main})"),
+    ]  # fmt: skip
+    if len(pairs) > 1:
+        of_errors = pairs[0]["what"] == "error_correlation"
+        found.append(
+            Chart("pairs", [row | {"x": names[row["x"]], "y": names[row["y"]]} for row in grid],
+                  "x", "value", "heat", series="y",
+                  title="Correlation of errors given the truth" if of_errors else "κ of votes")
         )  # fmt: skip
-    axis.set_xticks(sorted({size for size, _ in points}))
-    return plots.legend(made, axis, 2)
-
-
-def _draw_members(
-    short: Sequence[str], adds: Sequence[Figure], shapley: Sequence[Figure], title: str
-) -> Plot:
-    """Gain by each judge over all the others, and in whatever order the panel is put together."""
-    series = {"added to all the others": adds} | ({"Shapley value": shapley} if shapley else {})
-    made, axes = plots.panes(len(series), (7.0, 1.6 + 0.42 * len(short)))
-    for axis, (name, each) in zip(axes, series.items(), strict=True):
-        plots.bars(axis, short, {name: each}, horizontal=True)
-        axis.axvline(0.0, color=plots.INK, linewidth=0.9)
-        axis.set_title(name, fontsize=10)
-    for axis in axes[1:]:
-        axis.set_yticklabels([])
-    made.supxlabel(title, fontsize=10)
-    return plots.legend(made)
-
-
-def _draw_pairs(
-    rows: Rows, ids: Sequence[str], short: Sequence[str], families: Sequence[str]
-) -> Plot:
-    """Correlation of each two judges' errors, or agreement of their votes."""
-    n = len(ids)
-    order = sorted(range(n), key=lambda at: families[at])
-    place = {ids[at]: number for number, at in enumerate(order)}
-    grid = np.full((n, n), np.nan)
-    for row in rows:
-        x, y = sorted((place[row["first"]], place[row["second"]]))
-        grid[y, x] = np.nan if row["value"].value is None else row["value"].value
-    made, (axis,) = plots.panes(1, (2.6 + 0.62 * n, 2.0 + 0.55 * n))
-    names = [short[at] for at in order]
-    image = plots.heat(
-        axis, grid[1:, :-1], names[1:], names[:-1], most=1.0, colors="RdBu_r", digits=2
-    )
-    of_errors = rows[0]["what"] == "error_correlation"
-    axis.set_title(
-        "Correlation of errors given the truth" if of_errors else "κ of votes", fontsize=10
-    )
-    made.colorbar(image, ax=axis, shrink=0.8)
-    return plots.legend(made)
-
-
-def _draw_costs(shown: Mapping[str, Mapping[str, Any]], price: str, title: str, main: str) -> Plot:
-    """Quality of every panel over what it takes for an image."""
-    made, axis = plots.chart(f"Quality and cost of every panel ({main})", _COSTS[price][0], title)
-    for at, size in enumerate(sorted({row["size"] for row in shown.values()})):
-        mine = [row for row in shown.values() if row["size"] == size]
-        known = [(row[price], row["value"].value) for row in mine if row["value"].value is not None]
-        plots.scatter(axis, at, f"{size} judge{'s' if size > 1 else ''}", known, s=26)
-    return plots.legend(made, axis, 4)
+    if price != "judges":
+        found.append(
+            Chart("cost", costs, price, "value", series="by", ylabel=title,
+                  xlabel=_COSTS[price].title,
+                  styles={row["by"]: {"linestyle": "none"} for row in costs},
+                  title=f"Quality and cost of every panel ({main})")
+        )  # fmt: skip
+    return tuple(found)
 
 
 PART = PanelStudy(
@@ -421,5 +446,5 @@ PART = PanelStudy(
     "some are of one family?",
     needs=frozenset({"several"}),
     options=CompositionOptions,
-    run=in_thread(_result),
+    run=in_thread(measure),
 )

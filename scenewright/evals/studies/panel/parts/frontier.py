@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.reporting import plots
+from scenewright.evals.reporting.charts import Chart
+from scenewright.evals.reporting.frames import Column, Frame, percent, values_by_key
+from scenewright.evals.reporting.sentences import joined, short_names
 from scenewright.evals.statistics.estimates import number
 from scenewright.evals.statistics.figures import Figure
 from scenewright.evals.studies.panel.cascades import (
@@ -34,24 +36,16 @@ from scenewright.evals.studies.panel.metrics import (
     Wanted,
     ratio,
 )
-from scenewright.evals.studies.panel.presentation import (
-    joined,
-    report,
-    short_names,
-)
 from scenewright.evals.studies.panel.study import (
     Options,
     PanelStudy,
     PanelStudyContext,
     PanelStudyResult,
     in_thread,
+    sentences_of,
 )
 from scenewright.evals.studies.panel.subpanels import Combiner, Members, panels_of, usable_names
 from scenewright.evals.studies.panel.table import AnswerTable, Mask, PanelStudyError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Plot
 
 COVERAGES = tuple(round(0.05 * step, 2) for step in range(1, 21))
 """Of the curves."""
@@ -60,8 +54,13 @@ SHOWN = (0.95, 0.9, 0.8)
 _PANELS = 255
 _MOST_ROWS = 12
 """Of a table of the frontier."""
-_COSTS = {"calls": ("calls", 2), "answers": ("answers", 2), "tokens": ("tokens", 0),
-          "usd": ("dollars", 5)}  # fmt: skip
+_COSTS = {
+    name: Column(title=f"{title} an image", digits=digits)
+    for name, title, digits in (
+        ("calls", "calls", 2), ("answers", "answers", 2), ("tokens", "tokens", 0),
+        ("usd", "dollars", 5),
+    )
+}  # fmt: skip
 Rows = list[dict[str, Any]]
 _VERDICT = "facts with a verdict (%)"
 
@@ -116,7 +115,7 @@ class FrontierOptions(Options):
         return self
 
 
-def _result(context: PanelStudyContext, options: FrontierOptions) -> PanelStudyResult:
+def measure(context: PanelStudyContext, options: FrontierOptions) -> PanelStudyResult:
     """Measure quorums, rules of abstention, panels and cascades.
 
     Raises ``PanelStudyError`` if no aggregator can be used, or for a measure that the table does
@@ -132,8 +131,8 @@ def _result(context: PanelStudyContext, options: FrontierOptions) -> PanelStudyR
     evaluator = MetricEvaluator(
         table, resamples=context.resamples, seed=context.seed, halves=1, full=full.likely
     )
-    measure = evaluator.choose(options.measure)
-    evaluator.check(full.likely, measure)
+    measured_by = evaluator.choose(options.measure)
+    evaluator.check(full.likely, measured_by)
     panels = panels_of(len(everyone), _PANELS, context.seed)
     plans, complete = plans_of(panels, options.unsure, options.most)
     step = context.steps(len(options.missing) + len(plans))
@@ -144,62 +143,110 @@ def _result(context: PanelStudyContext, options: FrontierOptions) -> PanelStudyR
             f"{', '.join(costs)}"
         )
     cost = ("usd" if "usd" in costs else "calls") if options.cost == "auto" else options.cost
-    quorums = _quorums(context, evaluator, names[0], measure, options, step)
-    rules = _rules(evaluator, likely, measure, options)
-    voters = _voters(combiner, evaluator, names)
-    walks = _Walks(combiner, evaluator, replayer, names[0], measure, costs, full)
+    quorums = _quorums(context, evaluator, names[0], measured_by, options, step)
+    rules = _rules(evaluator, likely, measured_by, options)
+    voters, coverage = _voters(combiner, evaluator, names)
+    walks = _Walks(combiner, evaluator, replayer, names[0], measured_by, costs, full)
     cascades = walks.measured(plans, step)
     front = [row for row in cascades if row[f"pareto_{cost}"]]
     best = _steps(sorted(front, key=lambda row: row["_rank"][cost]))
     everything = next(row for row in cascades if row["_plan"] == Plan(everyone))
     everything["_label"] += " (the full panel)"
-    about = MEASURES[measure]
-    values = {
-        "about": about,
-        "main": names[0],
-        "margin": f"{options.margin:g}",
-        "cost": _COSTS[cost][0],
-        "cost_key": cost,
-        "cost_columns": {c: (f"{_COSTS[c][0]} an image", _COSTS[c][1]) for c in costs},
-        "chosen": walks.chosen(cascades, cost, options.margin),
-        "cascades": cascades,
-        "front": front,
-        "best": best + ([] if everything in front else [everything]),
-        "everything": everything,
-        "voters": voters,
-        "rules": rules,
-        "quorums": quorums,
-        **_abstention_values(voters, rules),
-        "quorum": _quorum_values(quorums, len(everyone)),
-        "n": len(everyone),
-        "missing": _missing(table),
-        "complete": complete,
-        "from_all_answers": names[0] not in ("mean", "majority", "calibrated"),
-    }
-    coverage = [
-        {**{name: row[name] for name in ("voter", "sureness")}, "coverage": at,
-         "accuracy_value": accuracy, "gain_value": gain}
-        for row in voters
-        for at, (accuracy, gain) in row["_at"].items()
-    ]  # fmt: skip
-    return report(
-        "frontier",
-        values,
-        plots={
-            "cascades": partial(_draw_cascades, cascades, cost, everything, about.title, names[0]),
-            "coverage": partial(_draw_coverage, voters) if voters else None,
-            "rules": partial(_draw_rules, rules, about.title, names[0]),
-            "quorum": partial(_draw_quorum, quorums, about.title, names[0]),
-        },
-        records_of={
-            "cascades": cascades,
-            "quorum": quorums,
-            "rules": rules,
-            "coverage": coverage or None,
-            "areas": voters or None,
-        },
-        before=left_out,
-    )
+    about = MEASURES[measured_by]
+    quality = about.title if about.quality else "agreement with the full panel"
+    chosen = walks.chosen(cascades, cost, options.margin)
+    on_front = sum(bool(row["others"]) for row in front)
+    n_cascades = sum(bool(row["others"]) for row in cascades)
+    panel = voters[0] if voters else None
+    judges = [r for r in voters if r["sureness"] == "judge" and r["area_value"].value is not None]
+    judge = min(judges, key=lambda row: row["area_value"].value, default=None)
+    spread = next((row for row in voters if row["sureness"] == "spread"), None)
+    rule = _typical(rules)
+    say = sentences_of("frontier")
+    values: dict[str, Any] = {
+        "about": about, "quality": quality, "main": names[0], "margin": options.margin,
+        "cost": _COSTS[cost].title.removesuffix(" an image"), "n": len(everyone),
+        "n_cascades": n_cascades, "n_panels": len(cascades) - n_cascades, "n_front": len(front),
+        "alone": len(front) == 1, "panel": panel, "judge": judge, "spread": spread,
+        "n_on_front": f"{on_front or 'none'} {'is' if on_front < 2 else 'are'}",
+        "lacking": _missing(table), "walked": len(cascades),
+        "gain_90": panel and panel["_gain_90"],
+    }  # fmt: skip
+    if chosen:
+        one, other = (f"“{plan}”" for plan in chosen["plans"])
+        values["plans"] = f"{one} on both halves" if one == other else f"{one} and {other}"
+        values |= {"saved": chosen["saved"][cost], "gap": chosen["gap"]}
+    quorum = _quorum_values(quorums, len(everyone))
+    if quorum:
+        values["with_quality"] = "".join(say(values | quorum, quorum_quality=about.quality))
+    by_rule = {
+        "left": 1.0 - rule["coverage_value"].value, "bound": rule["bound"],
+        "upper": 1.0 - rule["bound"], "gain_value": rule["gain_value"],
+    } if rule else None  # fmt: skip
+    verdict = percent("facts with a verdict (%)")
+    shown = best + ([] if everything in front else [everything])
+    more = f": {len(best)} of {len(front)}" if len(best) < len(front) else ""
+    return PanelStudyResult(
+        findings=say(
+            values,
+            chosen=chosen is not None,
+            front=n_cascades > 0,
+            abstains=panel is not None,
+            best_judge=bool(panel and judge and panel["area_value"].value is not None),
+            spread=bool(spread and spread["more_area_value"].value is not None),
+            rule=by_rule if about.quality and not panel else None,
+            never=about.quality and not panel and not rule,
+            quorum=quorum,
+        ),
+        frames=(
+            Frame.of("frontier_cascades", shown,
+                     f"The Pareto frontier in {values['cost']} ({names[0]}){more}", {
+                         "quality": about.title, "_gap": "less that of the full panel",
+                         f"_saved_{cost}": percent(f"{values['cost']} saved (%)"),
+                         **{name: _COSTS[name] for name in costs},
+                     }, head="Asked", label="{_label}", kept=False),
+            Frame.of("areas", voters, "Verdicts on the facts that a voter is surest of", {
+                "accuracy_value": "accuracy on all",
+                **{f"_at_{round(100 * at)}": f"on the surest {100 * at:.0f}%" for at in SHOWN},
+                "area_value": Column(title="area under risk–coverage ↓", digits=4),
+                "_saved": percent("risk removed by the order (%)", 0),
+            }, head="Voter", label="{_title}"),
+            Frame.of("rules", rules, f"Abstention by a fixed bound ({names[0]})",
+                     {"coverage_value": verdict, "quality_value": about.title,
+                      "gain_value": "gain"}, head="The panel abstains", label="{_title}"),
+            Frame.of("quorum", quorums, f"Quorum ({names[0]})",
+                     {"scored_value": verdict, "quality_value": about.title,
+                      "gain_value": "gain against a quorum of 1"},
+                     head="Answers missing, quorum", label="{_missing} missing, {quorum}"),
+            Frame.of("cascades", cascades),
+            Frame.of("coverage", coverage),
+        ),
+        charts=_charts(cascades, cost, everything, coverage, rules, quorums, about.title, names[0]),
+        figures=values_by_key("quorum_{quorum}.missing_{missing:g}.{name}", quorums,
+                              {"scored_value": "scored", "quality_value": "quality"})
+        | values_by_key("abstention.{_title}.{name}", voters, {
+            "area_value": "area", **{f"_at_{round(100 * at)}": f"accuracy_at_{round(100 * at)}"
+                                     for at in SHOWN}})
+        | (values_by_key("cascade.{name}", [{"gap": chosen["gap"]} | {
+            f"{name}_saved": one for name, one in chosen["saved"].items()
+        }], ["gap", *(f"{name}_saved" for name in chosen["saved"])]) if chosen else {})
+        | values_by_key("full.quality", [everything], ["quality"]),
+        notes=(
+            *left_out,
+            *say(
+                values,
+                no_quality=not about.quality,
+                intervals=True,
+                calls=True,
+                flattered=True,
+                abstention=True,
+                at_random=True,
+                no_curves=panel is None,
+                some=not complete,
+                from_all=names[0] not in ("mean", "majority", "calibrated"),
+            ),
+        ),
+    )  # fmt: skip
 
 
 def _missing(table: AnswerTable) -> float:
@@ -247,7 +294,7 @@ def _quorums(
                 {
                     "missing": rate,
                     "quorum": q,
-                    "_missing": f"{number(100.0 * rate, 0)} %",
+                    "_missing": f"{100 * rate:.0f} %",
                     "scored_value": evaluator.figure(np.mean(scored[q], 0)),
                     "quality_value": evaluator.figure(mean),
                     "gain_value": evaluator.figure(mean - base),
@@ -288,24 +335,25 @@ def _rules(
                 "quality_value": evaluator.figure(quality),
                 "gain_value": evaluator.figure(quality - base),
                 "_title": title,
-                "_key": kind if bound is None else f"{kind}_{bound:g}",
             }
         )
     return found
 
 
-def _voters(combiner: Combiner, evaluator: MetricEvaluator, names: Sequence[str]) -> Rows:
+def _voters(
+    combiner: Combiner, evaluator: MetricEvaluator, names: Sequence[str]
+) -> tuple[Rows, Rows]:
     """Abstention by every aggregator, the main one first, and every judge; empty without truth.
 
     ``sureness``: how sure a panel is, by its probability's distance from ½ (``margin``) or by how
     little its judges differ (``spread``); a judge is as sure as its own probability. ``more_area``:
-    area under the risk–coverage curve less that of the main aggregator, paired. ``_at``: coverage →
-    accuracy, and its gain over a verdict on every fact. ``_saved``: 1 − area / risk, which is 0 for
-    a random order.
+    area under the risk–coverage curve less that of the main aggregator, paired. ``_saved``: 1 −
+    area / risk, which is 0 for a random order. The second table has a row for each coverage, with
+    the accuracy and its gain over a verdict on every fact.
     """
     table = combiner.table
     if "accuracy" not in evaluator.measures:
-        return []
+        return [], []
     everyone = tuple(range(len(table.judges)))
     short = short_names(table.judge_ids)
     by_name = {name: combiner.likely(name, everyone) for name in names}
@@ -318,6 +366,7 @@ def _voters(combiner: Combiner, evaluator: MetricEvaluator, names: Sequence[str]
         for at, judge in enumerate(table.judge_ids)
     ]
     found: Rows = []
+    coverage: Rows = []
     base: Selective | None = None
     figure = evaluator.figure
     for voter, kind, title, likely, sureness in voters:
@@ -325,6 +374,13 @@ def _voters(combiner: Combiner, evaluator: MetricEvaluator, names: Sequence[str]
             continue
         one = selective(evaluator, likely, sureness, COVERAGES)
         base = base or one
+        curve = [
+            {"voter": voter, "sureness": kind, "coverage": at, "accuracy_value": figure(1.0 - risk),
+             "gain_value": figure(one.risk - risk), "_percent": 100.0 * at, "_title": title}
+            for at, risk in zip(COVERAGES, one.risk_at.T, strict=True)
+        ]  # fmt: skip
+        at = {round(100 * row["coverage"]): row for row in curve}
+        coverage += curve
         found.append(
             {
                 "voter": voter,
@@ -334,14 +390,11 @@ def _voters(combiner: Combiner, evaluator: MetricEvaluator, names: Sequence[str]
                 "accuracy_value": figure(1.0 - one.risk),
                 "_title": title,
                 "_saved": figure(1.0 - ratio(one.area, one.risk)),
-                "_at": {
-                    at: (figure(1.0 - risk), figure(one.risk - risk))
-                    for at, risk in zip(COVERAGES, one.risk_at.T, strict=True)
-                },
+                "_gain_90": at[90]["gain_value"],
+                **{f"_at_{round(100 * c)}": at[round(100 * c)]["accuracy_value"] for c in SHOWN},
             }
         )
-        found[-1] |= {f"_at_{round(100 * c)}": found[-1]["_at"][c][0] for c in SHOWN}
-    return found
+    return found, coverage
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -402,7 +455,6 @@ class _Walks:
                 "gap_low": None,
                 "gap_high": None,
                 "_plan": plan,
-                "_key": _key(plan),
                 "_title": (title := _in_words(plan, short)),
                 "_label": title,
                 "_halves": (quality[plan], spent[plan]),
@@ -476,14 +528,6 @@ def _in_words(plan: Plan, short: Sequence[str]) -> str:
     return f"{first}; within {low}–{high} also {joined([short[at] for at in plan.others])}"
 
 
-def _key(plan: Plan) -> str:
-    first = "+".join(map(str, plan.first))
-    if not plan.others:
-        return first
-    low, high = plan.unsure
-    return f"{first}>{'+'.join(map(str, plan.others))}@{low:g}-{high:g}"
-
-
 def _steps(front: Rows) -> Rows:
     """Those that stand out: each better than the one before by a share of the whole range."""
     if len(front) <= _MOST_ROWS:
@@ -499,8 +543,8 @@ def _steps(front: Rows) -> Rows:
     return kept
 
 
-def _abstention_values(voters: Rows, rules: Rows) -> dict[str, Any]:
-    """Return the values of the sentences on abstention."""
+def _typical(rules: Rows) -> dict[str, Any] | None:
+    """Return the bound of probability that costs about a tenth of the facts."""
     cut = [
         row
         for row in rules
@@ -508,109 +552,87 @@ def _abstention_values(voters: Rows, rules: Rows) -> dict[str, Any]:
         and 0.0 < (row["coverage_value"].value or 0.0) < 1.0
         and row["gain_value"].value is not None
     ]
-    judges = [r for r in voters if r["sureness"] == "judge" and r["area_value"].value is not None]
-    return {
-        "panel": voters[0] if voters else None,
-        "best_judge": min(judges, key=lambda r: r["area_value"].value, default=None),
-        "spread": next((r for r in voters if r["sureness"] == "spread"), None),
-        # The one that costs about a tenth of the facts, as where there is truth.
-        "rule": min(cut, key=lambda r: abs(r["coverage_value"].value - SHOWN[1]), default=None),
-    }
+    return min(cut, key=lambda row: abs(row["coverage_value"].value - SHOWN[1]), default=None)
 
 
 def _quorum_values(quorums: Rows, n: int) -> dict[str, Any] | None:
-    """Return the rows of a majority, of one and of all at the most missing answers."""
+    """Return the values of the sentence about quorums at the most missing answers."""
     found = None
     for missing in sorted({row["missing"] for row in quorums} - {0.0}):
         by = {row["quorum"]: row for row in quorums if row["missing"] == missing}
-        rows = {"most": by[n // 2 + 1], "one": by[1], "all": by[n]}
-        if None not in (rows["most"]["scored_value"].value, rows["one"]["scored_value"].value):
-            found = rows
+        most, one, every = (by[at]["scored_value"].value for at in (n // 2 + 1, 1, n))
+        if None not in (most, one):
+            found = by[n // 2 + 1] | {"most": most, "one": one, "all": every or 0.0}
     return found
 
 
-def _draw_cascades(rows: Rows, cost: str, full: Mapping[str, Any], title: str, main: str) -> Plot:
-    """Quality of every panel and cascade over its cost, and the frontier.
-
-    For the cost that is to be saved, and calls if that is another.
-    """
-    wanted = tuple(dict.fromkeys((cost, "calls")))
-    made, axes = plots.panes(len(wanted), (7.0 if len(wanted) == 1 else 9.5, 4.4))
-    kinds = (("a cascade", plots.GREY, 10), ("a panel", plots.COLORS[5], 24))
-    known = [row for row in rows if row["quality"].value is not None]
-    for axis, of in zip(axes, wanted, strict=True):
-        for at, (label, color, size) in enumerate(kinds):
-            points = [(row[of], row["quality"].value) for row in known
-                      if bool(row["others"]) == (at == 0)]  # fmt: skip
-            plots.scatter(axis, at, label, points, s=size, alpha=0.55, zorder=1 + at, color=color)
-        front = sorted((r for r in rows if r[f"pareto_{of}"]), key=lambda row: row["_rank"][of])
-        points = [(row[of], row["quality"]) for row in front]
-        plots.curve(axis, 0, "Pareto frontier", points, markersize=4, zorder=4)
-        plots.scatter(
-            axis, 1, "full panel", [(full[of], full["quality"].value)], s=110, marker="*", zorder=5
-        )
-        for row in known:
-            if len(row["_plan"].everyone) == 1:
-                plots.noted(axis, row["_title"], (row[of], row["quality"].value), up=-9)
-        axis.set_xlabel(f"{_COSTS[of][0]} an image")
-        axis.margins(x=0.08)
-    axes[0].set_ylabel(title)
-    return plots.legend(made, axes[0], 4, f"Panels and cascades by cost ({main})")
-
-
-def _draw_coverage(voters: Rows) -> Plot:
-    """Accuracy over coverage of the panel and of each judge."""
-    made, axis = plots.chart(
-        "Abstention: accuracy over coverage", "facts with a verdict, the surest first (%)",
-        "accuracy of these verdicts", (7.0, 4.6),
-    )  # fmt: skip
-    for at, row in enumerate(row for row in voters if row["sureness"] != "spread"):
-        points = [(100.0 * c, accuracy) for c, (accuracy, _) in row["_at"].items() if c >= 0.3]
-        if at:
-            points = [(x, Figure(value=one.value)) for x, one in points]
-        plots.curve(
-            axis, at, row["_title"], points, band=True, marker="",
-            linestyle=plots.LINES[(at + at // len(plots.COLORS)) % len(plots.LINES)],
-            linewidth=2.0 if row["sureness"] == "margin" else 1.3,
-        )  # fmt: skip
-    return plots.legend(made, axis)
-
-
-def _trade_off(axis: Axes, at: int, label: str, rows: Rows, kept: str) -> list[dict[str, Any]]:
-    """Draw quality over the share of facts with a verdict, and return the rows that have both."""
-    known = [row for row in rows if row["quality_value"].value is not None and row[kept].value]
-    for row in known:
-        row["_place"] = (100.0 * row[kept].value, row["quality_value"].value)
-    points = [(row["_place"][0], row["quality_value"]) for row in known]
-    plots.curve(axis, at, label, points)
-    return known
-
-
-def _draw_rules(rules: Rows, title: str, main: str) -> Plot:
-    """Quality over coverage by fixed bounds of probability and of disagreement."""
-    made, axis = plots.chart(f"Abstention by fixed bounds ({main})", _VERDICT, title)
+def _charts(
+    cascades: Rows,
+    cost: str,
+    everything: Mapping[str, Any],
+    coverage: Rows,
+    rules: Rows,
+    quorums: Rows,
+    title: str,
+    main: str,
+) -> tuple[Chart, ...]:
+    known = [row for row in cascades if row["quality"].value is not None]
+    walked: dict[str, Rows] = {"lines": [], "marks": []}
+    for of in dict.fromkeys((cost, "calls")):
+        pane = f"by {_COSTS[of].title}"
+        front = sorted((r for r in known if r[f"pareto_{of}"]), key=lambda row: row["_rank"][of])
+        walked["lines"] += [
+            {"pane": pane, "by": "Pareto frontier", "cost": r[of], "quality": r["quality"]}
+            for r in front
+        ]
+        walked["marks"] += [
+            {"pane": pane, "by": "a cascade" if row["others"] else "a panel", "cost": row[of],
+             "quality": row["quality"].value,
+             "text": row["_title"] if len(row["_plan"].everyone) == 1 else ""}
+            for row in known
+        ] + [
+            {"pane": pane, "by": "full panel", "cost": everything[of],
+             "quality": everything["quality"].value}
+        ]  # fmt: skip
+    styles = {
+        "a cascade": {"color": plots.GREY, "markersize": 3, "alpha": 0.55, "marker": "o"},
+        "a panel": {"color": plots.COLORS[5], "markersize": 5, "marker": "s"},
+        "full panel": {"color": plots.COLORS[1], "markersize": 11, "marker": "*", "zorder": 5},
+    }
+    curves = [
+        row if row["voter"] == main
+        else row | {"accuracy_value": row["accuracy_value"].value}
+        for row in coverage if row["sureness"] != "spread" and row["coverage"] >= 0.3
+    ]  # fmt: skip
     kinds = {
         "threshold": "abstains within [t, 1 − t]",
         "spread": "abstains where judges differ by > d",
     }
-    for at, (kind, label) in enumerate(kinds.items()):
-        mine = [row for row in rules if row["rule"] in ("never", kind)]
-        shown = _trade_off(axis, at, label, mine, "coverage_value")
-        for place, bound in {row["_place"]: row["bound"] for row in shown[:0:-1]}.items():
-            plots.noted(axis, number(bound or 0.0, 2), place, at, 5 if at == 0 else -12)
-    return plots.legend(made, axis, 2)
-
-
-def _draw_quorum(quorums: Rows, title: str, main: str) -> Plot:
-    """Share scored against quality, one line a share of missing answers."""
-    made, axis = plots.chart(f"Quorum ({main})", f"{_VERDICT}; numbers are quorums", title)
-    for at, missing in enumerate(sorted({row["missing"] for row in quorums})):
-        mine = [row for row in quorums if row["missing"] == missing]
-        label = "answers as they are" if not missing else f"{100.0 * missing:g} % missing"
-        for row in _trade_off(axis, at, label, mine, "scored_value"):
-            if missing:
-                plots.noted(axis, str(row["quorum"]), row["_place"], at)
-    return plots.legend(made, axis)
+    bounds = [
+        {"kept": row["coverage_value"].times(100.0).value, "quality": row["quality_value"],
+         "by": label, "text": "" if row["bound"] is None else number(row["bound"], 2)}
+        for kind, label in kinds.items() for row in rules if row["rule"] in ("never", kind)
+        if row["coverage_value"].value
+    ]  # fmt: skip
+    missing = [
+        {"kept": row["scored_value"].times(100.0).value, "quality": row["quality_value"],
+         "by": f"{row['_missing']} missing" if row["missing"] else "answers as they are",
+         "text": str(row["quorum"]) if row["missing"] else ""}
+        for row in quorums if row["scored_value"].value
+    ]  # fmt: skip
+    found = [
+        Chart("cascades", walked["lines"], "cost", "quality", series="by", pane="pane",
+              marks=walked["marks"], text="text", styles=styles, ylabel=title,
+              title=f"Panels and cascades by cost ({main})"),
+        Chart("coverage", curves, "_percent", "accuracy_value", series="_title", band=True,
+              title="Abstention: accuracy over coverage", ylabel="accuracy of these verdicts",
+              xlabel="facts with a verdict, the surest first (%)"),
+        Chart("rules", bounds, "kept", "quality", series="by", text="text", xlabel=_VERDICT,
+              ylabel=title, title=f"Abstention by fixed bounds ({main})"),
+        Chart("quorum", missing, "kept", "quality", series="by", text="text", ylabel=title,
+              xlabel=f"{_VERDICT}; numbers are quorums", title=f"Quorum ({main})"),
+    ]  # fmt: skip
+    return tuple(chart for chart in found if chart.rows)
 
 
 PART = PanelStudy(
@@ -620,5 +642,5 @@ PART = PanelStudy(
     "does asking the costly judges only where the cheap ones are unsure give up?",
     needs=frozenset({"several"}),
     options=FrontierOptions,
-    run=in_thread(_result),
+    run=in_thread(measure),
 )

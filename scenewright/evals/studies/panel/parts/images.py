@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field
 
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact, Picture
-from scenewright.evals.reporting import plots
-from scenewright.evals.statistics.figures import Figure
+from scenewright.evals.reporting.charts import Chart
+from scenewright.evals.reporting.frames import Frame, across, percents, values_by_key
+from scenewright.evals.reporting.sentences import short_name
+from scenewright.evals.statistics.figures import side_of_zero
 from scenewright.evals.studies.panel.live_queries import (
     PLAIN_FORM,
     AskingOptions,
@@ -32,22 +33,35 @@ from scenewright.evals.studies.panel.perturbations import (
     Perturbation,
     written,
 )
-from scenewright.evals.studies.panel.presentation import (
-    apart,
-    report,
-    short_name,
-    side,
+from scenewright.evals.studies.panel.resampling import intervals_apart
+from scenewright.evals.studies.panel.shifts import Shifts, Voter, voters_of
+from scenewright.evals.studies.panel.study import (
+    PanelStudy,
+    PanelStudyContext,
+    PanelStudyResult,
+    sentences_of,
 )
-from scenewright.evals.studies.panel.shifts import Shift, Shifts, Voter, voters_of
-from scenewright.evals.studies.panel.study import PanelStudy, PanelStudyContext, PanelStudyResult
 from scenewright.evals.studies.panel.table import PanelStudyError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Plot
     from PIL import Image
 
 Rows = list[dict[str, Any]]
 WORDS_NEUTRAL = "words_neutral"
+_CHANGED = {
+    "signed": "Mean score",
+    "absolute": "|Shift| a fact",
+    "lost_yes": "yes → no",
+    "gained_yes": "no → yes",
+    "accuracy": "Right votes",
+}
+_BY_WORD = {"fooled": "no → yes of false facts", "beyond": "beyond neutral words"}
+_POOLED = {
+    "right": "Right, plain",
+    "absolute": "|Shift| a fact",
+    "flips": "Flipped votes",
+    "accuracy": "Right votes, change",
+}
 
 
 class ImagesOptions(AskingOptions):
@@ -171,7 +185,7 @@ def _result(
             "voter": name,
             "panel": voter.panel,
             "unscored": float(np.isnan(voter.votes).mean()),
-            **shifts.between([(before, voter)]).row(),
+            **shifts.between([(before, voter)]),
             "_form": change.form,
             "_title": f"{about}, severity {change.severity}" if several else about,
             "_words": about.removesuffix(" over it"),
@@ -191,70 +205,107 @@ def _result(
     def pairs(name: str) -> list[tuple[Voter, Voter]]:
         return [(plain[name], by_form[form][name]) for form in natural]
 
-    pooled = {name: shifts.between(pairs(name)) for name in plain} if natural else {}
-    steadier = {
-        name: shifts.steadier([pairs(judge) for judge in judges], pairs(name))
-        for name in (panels if natural else ())
-    }
-    values = {
-        "main": main,
-        "words": _words(beyond, main),
-        "largest": max(
-            (
-                row
-                for row in shifted
-                if row["voter"] == main
-                and row["_form"] in natural
-                and row["absolute"].value is not None
-            ),
-            key=lambda row: row["absolute"].value,
-            default=None,
-        ),
-        "n_natural": len(natural),
-        "steadiest": _ends({name: pooled[name] for name in judges if pooled}),
-        "steadier": [
-            (name, pooled[name].flips, gap)
-            for name, gap in steadier.items()
-            if gap.value is not None
-        ],
-        "n_images": len(table.images),
-        "rule_of_three": f"{min(100.0, 300.0 / len(table.images)):.0f}",
-        "neutral": NEUTRAL,
-        "caveats": [
-            f"{change.perturbation.name} ({change.perturbation.caveat})"
-            for change in changes
-            if change.perturbation.caveat and change.severity == changes[0].severity
-        ],
-        "shifted": shifted,
-        "panel_rows": [row for row in shifted if row["voter"] == main],
-        "pooled": [
-            pooled[name].row()
-            # NaN where there is no vote or no truth.
-            | {"right": shifts.mean((v.votes == table.truth) + 0.0 * (v.votes + table.truth)),
-               "_voter": name}
-            for name, v in plain.items()
-            if pooled
-        ],
-        "beyond": beyond,
-        "titles": {row["_form"]: row["_title"] for row in beyond},
-        "of_words": _of_words(shifted, beyond),
-        "flips_less": steadier,
+    pooled = [
+        {"voter": name, **shifts.between(pairs(name))}
+        # NaN where there is no vote or no truth.
+        | {"right": shifts.mean((v.votes == table.truth) + 0.0 * (v.votes + table.truth))}
+        for name, v in plain.items()
+        if natural
+    ]
+    steadier = [
+        {"voter": name, "gap": shifts.steadier([pairs(judge) for judge in judges], pairs(name)),
+         "flips": next(row["flips"] for row in pooled if row["voter"] == name)}
+        for name in panels if natural
+    ]  # fmt: skip
+    mine = [row for row in shifted if row["voter"] == main]
+    moved = [r for r in mine if r["_form"] in natural and r["absolute"].value is not None]
+    largest = max(moved, key=lambda row: row["absolute"].value, default=None)
+    known = [r for r in pooled if r["voter"] in judges and r["absolute"].value is not None]
+    known.sort(key=lambda row: row["absolute"].value)
+    ends = {
+        "least": known[0],
+        "most": known[-1],
+        "apart": intervals_apart(known[0]["absolute"], known[-1]["absolute"]),
+    } if len(known) > 1 else None  # fmt: skip
+    caveats = [
+        f"{change.perturbation.name} ({change.perturbation.caveat})"
+        for change in changes
+        if change.perturbation.caveat and change.severity == changes[0].severity
+    ]
+    say = sentences_of("images")
+    values: dict[str, Any] = {
+        "main": main, "largest": largest, "n_natural": len(natural), "neutral": NEUTRAL,
+        "n_images": len(table.images), "caveats": "; ".join(caveats),
+        "rule_of_three": min(100.0, 300.0 / len(table.images)),
     }  # fmt: skip
-    return report(
-        "images",
-        values,
-        plots={
-            "images_shifts": partial(_draw_shifts, shifted, len(panels)),
-            "images_words": partial(_draw_words, beyond) if beyond else None,
-            "images_severity": partial(_draw_severity, shifted, main) if several else None,
-        },
-        records_of={
-            "images_shifts": [*shifted, *beyond],
-            "images_answers": answer_records(table, heard),
-        },
-        before=sample.notes,
-        after=asking_notes(heard),
+    by_truth = bool(largest and largest["accuracy"].value is not None)
+    values["accuracy"] = "".join(say(values, largest_accuracy=by_truth))
+    told = {row["_form"]: row["_title"] for row in beyond}
+    of_words = [
+        {**fooled, **more}
+        for fooled, more in zip(
+            across(shifted, "voter", "{_form}:fooled", "fooled"),
+            across(beyond, "voter", "{_form}:beyond", "false_yes"),
+            strict=True,
+        )
+    ] if beyond else []  # fmt: skip
+    by_word = percents(
+        {
+            f"{form}:{of}": f"{title}: {what}"
+            for form, title in told.items()
+            for of, what in (
+                ("fooled", "no → yes of false facts"),
+                ("beyond", "beyond neutral words"),
+            )
+        }
     )
+    beyond_known = any(row["false_yes"].value is not None for row in beyond)
+    charts = [
+        Chart("images_shifts", [r | {"_form": r["_form"].replace("/", " ")} for r in shifted],
+              "_form", "signed", "heat", series="voter", factor=100.0, ylabel="points",
+              title="Shift of the mean score (points; bold: interval without 0)"),
+        *([Chart("images_words", beyond, "voter", "false_yes" if beyond_known else "signed",
+                 "bars", series="_title", factor=100.0,
+                 xlabel=f"{'False facts that get a yes' if beyond_known else 'Mean score'}, beyond "
+                 "neutral words (points)")] if beyond else []),
+        *([Chart("images_severity", mine, "severity", "absolute", series="change", factor=100.0,
+                 title=f"How far the panel ({main}) moves", xlabel="Severity",
+                 ylabel="|Shift| a fact (points)", limits=(0.0, None))] if several else []),
+    ]  # fmt: skip
+    return PanelStudyResult(
+        findings=say(
+            values,
+            words=_words(beyond, main),
+            largest=largest is not None,
+            steadiest=ends,
+            steadier=[row for row in steadier if row["gap"].value is not None],
+        ),
+        frames=(
+            Frame.of("images_changes", mine, f"What each change does to the panel ({main}); "
+                     "percent and percentage points", percents(_CHANGED), head="Change",
+                     label="{_title}", kept=False),
+            Frame.of("images_voters", pooled, "All changes without words, by voter; percent and "
+                     "percentage points", percents(_POOLED), head="Voter",
+                     label="{voter}", kept=False),
+            Frame.of("images_words", of_words, "Facts that do not hold, with words written over "
+                     "the picture; percent, and points", by_word, head="Voter",
+                     label="{voter}", kept=False),
+            Frame.of("images_shifts", [*shifted, *beyond]),
+            Frame.of("images_answers", answer_records(table, heard)),
+        ),
+        charts=tuple(charts),
+        figures=values_by_key("images.{_form}.{voter}.{name}", shifted,
+                              ["signed", "absolute", "flips", "accuracy", "fooled"])
+        | values_by_key("images.{_form}.{voter}.{name}", beyond,
+                        {"false_yes": "false_yes_beyond_neutral"})
+        | values_by_key("images.flips_less_judges.{voter}", steadier, ["gap"]),
+        notes=(
+            *sample.notes,
+            *say(values, same_way=True, intervals=True, truth=True, learns=True, neutral=True,
+                 caveats=bool(caveats)),
+            *asking_notes(heard),
+        ),
+    )  # fmt: skip
 
 
 def _words(beyond: Rows, main: str) -> Rows:
@@ -262,104 +313,20 @@ def _words(beyond: Rows, main: str) -> Rows:
     found = []
     for row in (row for row in beyond if row["voter"] == main):
         judges = [r for r in beyond if r["_form"] == row["_form"] and not r["panel"]]
+        swayed = [
+            short_name(r["voter"])
+            for r in judges
+            if side_of_zero(r["false_yes"] if r["false_yes"].n else r["signed"]) > 0
+        ]
         known = row["false_yes"].value is not None
+        follow = f"of {len(judges)} judges these clearly follow: {', '.join(swayed)}"
+        if not swayed:
+            follow = f"none of {len(judges)} judges clearly follows"
         found.append(
             row
-            | {
-                "known": known,
-                "effect": row["false_yes"] if known else row["signed"],
-                "judges": len(judges),
-                "swayed": [
-                    short_name(r["voter"])
-                    for r in judges
-                    if side(r["false_yes"] if r["false_yes"].n else r["signed"]) > 0
-                ],
-            }
+            | {"known": known, "effect": row["false_yes" if known else "signed"], "follow": follow}
         )
     return found
-
-
-def _ends(pooled: Mapping[str, Shift]) -> dict[str, Any] | None:
-    """Return the judges whose answers move least and most; None with fewer than two."""
-    known = {name: s.absolute for name, s in pooled.items() if s.absolute.value is not None}
-    if len(known) < 2:
-        return None
-    order = sorted(known, key=lambda name: known[name].value or 0.0)
-    least, most = order[0], order[-1]
-    return {
-        "least": short_name(least),
-        "least_shift": known[least],
-        "most": short_name(most),
-        "most_shift": known[most],
-        "apart": apart(known[least], known[most]),
-    }
-
-
-def _of_words(shifted: Rows, beyond: Rows) -> Rows:
-    """Return one row a voter: what words do to facts that do not hold, alone and beyond others."""
-    found: dict[str, dict[str, Any]] = {}
-    for rows, figure, name in ((shifted, "fooled", "fooled"), (beyond, "false_yes", "beyond")):
-        for row in rows:
-            cells = found.setdefault(row["voter"], {"_voter": row["voter"]})
-            cells[f"{row['_form']}:{name}"] = row[figure]
-    return list(found.values())
-
-
-def _draw_shifts(shifted: Rows, panels: int) -> Plot:
-    """Signed shift of every voter by every change."""
-    forms = list(dict.fromkeys(row["_form"] for row in shifted))
-    voters = list(dict.fromkeys(row["voter"] for row in shifted))
-    by = {(row["voter"], row["_form"]): row["signed"] for row in shifted}
-    grid = [[by[voter, form] for form in forms] for voter in voters]
-    values = np.array(
-        [[np.nan if f.value is None else 100.0 * f.value for f in row] for row in grid]
-    )
-    made, axis = plots.chart(
-        "Shift of the mean score (points; bold: interval without 0)",
-        size=(2.6 + 0.72 * len(forms), 2.2 + 0.36 * len(voters)),
-    )
-    shown = plots.heat(
-        axis, values, [short_name(voter) for voter in voters],
-        [form.replace("/", " ") for form in forms], colors="PuOr_r", sign=True,
-        most=max(1.0, float(np.nanmax(np.abs(values), initial=0.0))),
-        bold=np.array([[side(f) != 0 for f in row] for row in grid]),
-    )  # fmt: skip
-    if panels:
-        axis.axhline(len(voters) - panels - 0.5, color="black", linewidth=1.2)
-    made.colorbar(shown, ax=axis, label="points")
-    return plots.legend(made)
-
-
-def _draw_words(beyond: Rows) -> Plot:
-    """Effect of words on facts that do not hold, against neutral words."""
-    known = any(row["false_yes"].value is not None for row in beyond)
-    series: dict[str, list[Figure]] = {}
-    for row in beyond:
-        series.setdefault(row["_title"], []).append(row["false_yes" if known else "signed"])
-    return plots.bar_chart(
-        [short_name(voter) for voter in dict.fromkeys(row["voter"] for row in beyond)],
-        series,
-        x=f"{'False facts that get a yes' if known else 'Mean score'}, beyond neutral words "
-        "(points)",
-        factor=100.0,
-        columns=1,
-    )
-
-
-def _draw_severity(shifted: Rows, main: str) -> Plot:
-    """Mean |shift| of the panel by severity."""
-    made, axis = plots.chart(
-        f"How far the panel ({main}) moves", "Severity", "|Shift| a fact (points)", (7.0, 4.6)
-    )
-    mine = [row for row in shifted if row["voter"] == main]
-    names = list(dict.fromkeys(row["change"] for row in mine))
-    for at, name in enumerate(names):
-        beside = (at - (len(names) - 1) / 2) * 0.03
-        points = [(r["severity"] + beside, r["absolute"]) for r in mine if r["change"] == name]
-        plots.curve(axis, at, name, points, 100.0)
-    axis.set_xticks(sorted({row["severity"] for row in mine}))
-    axis.set_ylim(bottom=0.0)
-    return plots.legend(made, axis, 4)
 
 
 PART = PanelStudy(

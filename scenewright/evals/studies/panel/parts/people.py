@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
-from scenewright.evals.reporting import plots
+from scenewright.evals.reporting.charts import Chart
+from scenewright.evals.reporting.frames import Column, Frame, percent, values_by_key
+from scenewright.evals.statistics.answers import Contrast, difference_answer
 from scenewright.evals.statistics.estimates import Estimate
-from scenewright.evals.statistics.figures import Figure, summary
+from scenewright.evals.statistics.figures import Figure, side_of_zero, summary
 from scenewright.evals.studies.panel.aggregators.base import FOLDS
 from scenewright.evals.studies.panel.aggregators.registry import estimated
-from scenewright.evals.studies.panel.people import Ceilings, People, scores_of
-from scenewright.evals.studies.panel.presentation import bare, report, side
+from scenewright.evals.studies.panel.people import Ceilings, People
 from scenewright.evals.studies.panel.resampling import Drawn
 from scenewright.evals.studies.panel.study import (
     Options,
@@ -22,11 +21,9 @@ from scenewright.evals.studies.panel.study import (
     PanelStudyContext,
     PanelStudyResult,
     in_thread,
+    sentences_of,
 )
 from scenewright.evals.studies.panel.table import PanelStudyError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Plot
 
 _CEILINGS = {
     "half": "one half of the raters against the other",
@@ -34,6 +31,16 @@ _CEILINGS = {
     "ceiling": "ceiling: a score that knows the expected rating",
     "one": "one rater against the mean of the others",
     "alpha": "Krippendorff's α of single ratings (ordinal)",
+}
+_MARKS = {"one rater": "one", "half the raters": "half", "ceiling": "ceiling"}
+_FIGURES = {
+    "spearman": "Spearman",
+    "kendall": "Kendall τ-b",
+    "pearson": "Pearson",
+    "pairwise": percent("pairs as people, ties too (%)"),
+    "within_items": percent("pairs of one item in order (%)"),
+    "share_of_ceiling": percent("of the ceiling (%)"),
+    "minus_rater": "minus one rater (Spearman)",
 }
 Rows = list[dict[str, Any]]
 
@@ -54,7 +61,7 @@ class PeopleOptions(Options):
     """Random halves of the raters."""
 
 
-def _result(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyResult:
+def measure(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyResult:
     """Correlate all scores with the ratings, and the ratings with each other."""
     table = context.table
     people = People(table, context.resamples, options.splits, context.seed)
@@ -67,7 +74,7 @@ def _result(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyRes
                 name, table, context.learn, folds=options.folds, seed=context.seed
             )
         except PanelStudyError as error:
-            left_out.append(f"{name} ({error})")
+            left_out.append({"name": f"{name} ({error})"})
     ceilings: Ceilings | None = None
     why = ""
     try:
@@ -79,165 +86,156 @@ def _result(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyRes
     def figure(drawn: Drawn | None) -> Figure:
         return Figure(value=None) if drawn is None else summary(drawn.value, drawn.resamples, n)
 
-    def by_model(drawn: Mapping[str, Drawn]) -> dict[str, Figure]:
-        return {model: figure(one) for model, one in drawn.items()}
-
     voters: Rows = []
+    means: Rows = []
     drawn: dict[str, Drawn] = {}
     pairwise: dict[str, Drawn] = {}
-    scores = scores_of(table, likely, options.void)
-    for done, (name, of) in enumerate(scores.items()):
-        context.told(done, len(scores))
+    sides: dict[str, list[tuple[int, int]]] = {}
+    for done, (name, values) in enumerate(likely.items()):
+        context.told(done, len(likely))
+        of = table.image_scores(values, void=options.void)
         drawn[name], pairwise[name] = people.spearman(of), people.pairwise(of)
         order, gaps = people.order_of_models(of)
         rater = people.as_a_rater(of) if ceilings else (None, None)
+        sides[name] = [(side_of_zero(figure(h)), side_of_zero(figure(j))) for h, j in gaps.values()]
+        corrected = people.corrected(drawn[name], ceilings) if ceilings else None
+        found = {
+            "spearman": drawn[name],
+            "kendall": people.kendall(of),
+            "pearson": people.pearson(of),
+            "within_items": people.within_items(of),
+            "pairwise": pairwise[name],
+            "share_of_ceiling": corrected,
+            "as_rater": rater[0],
+            "minus_rater": rater[1],
+            "order_of_models": order,
+            **{f"spearman:{model}": people.of_model(of, model) for model in models},
+        }
         voters.append(
-            {
-                "voter": name,
-                "judge": name in table.judge_ids,
-                "spearman": figure(drawn[name]),
-                "kendall": figure(people.kendall(of)),
-                "pearson": figure(people.pearson(of)),
-                "within_items": figure(people.within_items(of)),
-                "pairwise": figure(pairwise[name]),
-                "share_of_ceiling": figure(
-                    people.corrected(drawn[name], ceilings) if ceilings else None
-                ),
-                "as_rater": figure(rater[0]),
-                "minus_rater": figure(rater[1]),
-                "order_of_models": figure(order),
-                **{f"spearman:{model}": figure(people.of_model(of, model)) for model in models},
-                "_means": by_model(people.model_means(of)),
-                "_sides": [(side(figure(h)), side(figure(j))) for h, j in gaps.values()],
-            }
+            {"voter": name, "judge": name in table.judge_ids}
+            | {key: figure(one) for key, one in found.items()}
         )
-    context.told(len(scores), len(scores))
-    ratings = by_model(people.model_means(table.ratings))
-    raters = {name: figure(getattr(ceilings, name)) for name in _CEILINGS} if ceilings else {}
-    panel = next((row for row in voters if not row["judge"]), None)
-    judge = _best([row for row in voters if row["judge"]])
-    best = panel or judge
-    lead = pair_lead = None
-    if panel and judge:
-        one, other = panel["voter"], judge["voter"]
-        lead = figure(drawn[one] - drawn[other])
-        rival = _best([row for row in voters if row["judge"]], "pairwise") or judge
-        pair_lead = (figure(pairwise[one] - pairwise[rival["voter"]]), rival["voter"])
-    every = _best(voters)
-    tied = (
-        []
-        if every is None
-        else [
-            name
-            for name in drawn
-            if name != every["voter"] and side(figure(drawn[every["voter"]] - drawn[name])) <= 0
+        means += [
+            {"voter": name, "model": model, "value": figure(one)}
+            for model, one in people.model_means(of).items()
         ]
+    context.told(len(likely), len(likely))
+    ratings = {m: figure(one) for m, one in people.model_means(table.ratings).items()}
+    raters = {name: figure(getattr(ceilings, name)) for name in _CEILINGS} if ceilings else {}
+    judges = [row for row in voters if row["judge"]]
+    panel = next((row for row in voters if not row["judge"]), None)
+    judge, rival, every = _best(judges), _best(judges, "pairwise"), _best(voters)
+    best = panel or judge
+    lead = more = None
+    answer = ""
+    if panel and judge:
+        lead = figure(drawn[panel["voter"]] - drawn[judge["voter"]])
+        rival = rival or judge
+        more = figure(pairwise[panel["voter"]] - pairwise[rival["voter"]])
+        answer = difference_answer(
+            Contrast(
+                f"the panel ({panel['voter']})",
+                f"the best single judge ({judge['voter']})",
+                Estimate(**lead.model_dump() | {"n": n}),
+                "Spearman with people",
+                unit="image",
+            )
+        ).sentence
+    tied = [
+        name
+        for name in drawn
+        if every
+        and name != every["voter"]
+        and side_of_zero(figure(drawn[every["voter"]] - drawn[name])) <= 0
+    ]
+    pairs = sides[best["voter"]] if best else []
+    order_rows: Rows = [
+        {"model": model, "rating": ratings[model]}
+        | {row["voter"]: row["value"] for row in means if row["model"] == model}
+        for model in sorted(ratings, key=lambda model: -(ratings[model].value or 0.0))
+    ]
+    order_rows.append(
+        {"model": "pairs in people's order (%)"}
+        | {row["voter"]: row["order_of_models"] for row in voters}
     )
-    unknown = {
-        name: Estimate(reason=why) for name in ("share_of_ceiling", "minus_rater") if why
-    }  # fmt: skip
+    say = sentences_of("people")
     values = {
-        "panel": panel,
-        "judge": judge,
-        "best": best,
-        "lead": lead,
-        "pair_lead": pair_lead,
-        "every": every,
-        "tied": tied,
-        "folds": options.folds,
-        "learn": context.learn and context.learn.name,
-        "raters": raters,
-        "n_raters": ceilings and f"{ceilings.raters:.1f}",
-        "pairs": len(best["_sides"]) if best else 0,
-        "clear": sum(h != 0 for h, _ in best["_sides"]) if best else 0,
-        "agreed": sum(h != 0 and j == h for h, j in best["_sides"]) if best else 0,
-        "opposed": sum(h != 0 and j == -h for h, j in best["_sides"]) if best else 0,
-        "n_items": table.n_items,
-        "void": options.void,
-        "why": why,
-        "left_out": left_out,
-        "n": n,
-        "voters": voters,
-        "shown": [row | unknown for row in voters],
-        "rater_rows": [{"_key": key, "_title": _CEILINGS[key], "value": one}
-                       for key, one in raters.items()],
-        "models": {f"spearman:{model}": model for model in models},
-        "order": _order(voters, ratings),
+        "panel": panel, "judge": judge, "best": best, "every": every, "tied": tied, "more": more,
+        "rival": rival and rival["voter"], "raters": ceilings and ceilings.raters, **raters,
+        "pairs": len(pairs), "clear": sum(h != 0 for h, _ in pairs),
+        "agreed": sum(h != 0 and j == h for h, j in pairs),
+        "opposed": sum(h != 0 and j == -h for h, j in pairs),
+        "n_items": table.n_items, "void": options.void, "why": why, "folds": options.folds,
+        "learnt": context.learnt, "answer": answer,
     }  # fmt: skip
+    missing = {name: Estimate(reason=why) for name in ("share_of_ceiling", "minus_rater") if why}
+    shown = [row | missing for row in voters]
     several = len(models) > 1
-    return report(
-        "people",
-        values,
-        plots={
-            "agreement": partial(_draw_agreement, voters, raters),
-            "models": partial(_draw_models, panel or voters[0], ratings) if several else None,
-        },
-        records_of={
-            "agreement": [
-                {"voter": row["voter"], "judge": row["judge"], "figure": name, **bare("value", one)}
-                for row in voters
-                for name, one in row.items()
-                if isinstance(one, Figure)
-            ],
-            "model_means": [
-                {"voter": voter, "model": model, **bare("value", one)}
-                for voter, means in (
-                    *((row["voter"], row["_means"]) for row in voters), ("people", ratings)
-                )
-                for model, one in means.items()
-            ],
-            "rater_ceilings": [
-                {"figure": name, **bare("value", one)} for name, one in raters.items()
-            ],
-        },
+    scores = panel or voters[0]
+    frames = (
+        Frame.of("people", shown, f"Agreement with the mean rating of {n} images", _FIGURES,
+                 head="Voter", label="{voter}", kept=False),
+        Frame.of("agreement", [
+            {"voter": row["voter"], "judge": row["judge"], "figure": name, "value": one}
+            for row in voters for name, one in row.items() if isinstance(one, Figure)
+        ]),
+        Frame.of("model_means", [*means, *(
+            {"voter": "people", "model": model, "value": one} for model, one in ratings.items()
+        )]),
+        Frame.of("rater_ceilings", [{"figure": name, "value": one, "_title": _CEILINGS[name]}
+                                    for name, one in raters.items()],
+                 "How well people agree", {"value": "value"}, head="Figure",
+                 label="{_title}"),
+        Frame.of("by_model", voters if several else (), "Spearman with the mean rating, among the "
+                 "images of one model", {f"spearman:{model}": model for model in models},
+                 head="Voter", label="{voter}", kept=False),
+        Frame.of("models", order_rows if several else (), "Models by people and by judges, best "
+                 "first", {"rating": Column(title="mean rating", digits=2)}
+                 | {row["voter"]: percent(f"{row['voter']} (%)") for row in voters},
+                 head="Model", label="{model}", kept=False),
+    )  # fmt: skip
+    return PanelStudyResult(
+        findings=say(
+            values,
+            lead=lead is not None,
+            pairs=bool(more and panel and panel["pairwise"].value is not None),
+            first=bool(every and not tied),
+            tied=bool(every and tied),
+            raters=bool(raters),
+            ceiling=bool(raters and best),
+            rater=bool(raters and best),
+            within=bool(best and best["within_items"].value is not None),
+            models=bool(pairs),
+        ),
+        frames=frames,
+        charts=(
+            Chart("agreement", voters, "voter", "spearman", "bars",
+                  xlabel="Spearman with the mean rating",
+                  rules={name: raters[of].value or 0.0 for name, of in _MARKS.items() if raters}),
+            *([Chart("models", [{"model": row["model"], "score": row[scores["voter"]].times(100.0),
+                                 "rating": row["rating"]} for row in order_rows[:-1]],
+                     "score", "rating", series="model", ylabel="mean human rating",
+                     xlabel=f"mean score by {scores['voter']} (%)")] if several else []),
+        ),
+        figures=values_by_key("{name}.{voter}", voters, ["spearman", "kendall", "pairwise"], True)
+        | values_by_key("panel_minus_best_judge", [{"lead": lead}], ["lead"])
+        | values_by_key("people.{name}", [raters], list(raters), True),
+        notes=say(
+            values,
+            items=True,
+            no_ceilings=not raters,
+            ceilings=bool(raters),
+            picked=True,
+            learns=True,
+            accuracy=True,
+            left_out=left_out,
+        ),
     )  # fmt: skip
 
 
-def _best(voters: Rows, measure: str = "spearman") -> dict[str, Any] | None:
-    there = [row for row in voters if row[measure].value is not None]
-    return max(there, key=lambda row: row[measure].value, default=None)
-
-
-def _order(voters: Rows, ratings: Mapping[str, Figure]) -> Rows:
-    """Return one row a model, best first, then how many pairs of them are in people's order."""
-    ranked = sorted(ratings, key=lambda model: -(ratings[model].value or 0.0))
-    return [
-        *(
-            {"_model": model, "rating": ratings[model]}
-            | {row["voter"]: row["_means"][model] for row in voters}
-            for model in ranked
-        ),
-        {"_model": "pairs in people's order (%)"}
-        | {row["voter"]: row["order_of_models"] for row in voters},
-    ]
-
-
-def _draw_agreement(voters: Rows, raters: Mapping[str, Figure]) -> Plot:
-    """Correlation of every voter, and what raters and a perfect score reach."""
-    marks = {"one rater": "one", "half the raters": "half", "ceiling": "ceiling"}
-    return plots.bar_chart(
-        [row["voter"] for row in voters],
-        {"Spearman": [row["spearman"] for row in voters]},
-        x="Spearman with the mean rating",
-        lines=[(name, raters[of].value or 0.0) for name, of in marks.items() if raters],
-        columns=4,
-    )
-
-
-def _draw_models(voter: Mapping[str, Any], ratings: Mapping[str, Figure]) -> Plot:
-    """Mean score against mean rating of each model."""
-    made, axis = plots.chart(
-        "", f"mean score by {voter['voter']} (%)", "mean human rating", (5.6, 4.2)
-    )
-    for at, (model, rating) in enumerate(ratings.items()):
-        x, y = voter["_means"][model].times(100.0), rating
-        if x.value is not None and y.value is not None:
-            axis.errorbar(
-                x.value, y.value, xerr=plots.errors([x]), yerr=plots.errors([y]), capsize=2.5,
-                label=model, markersize=6, elinewidth=0.9,
-                **(plots.looks(at) | {"linestyle": "none"}),
-            )  # fmt: skip
-    return plots.legend(made, axis)
+def _best(voters: Rows, of: str = "spearman") -> dict[str, Any] | None:
+    there = [row for row in voters if row[of].value is not None]
+    return max(there, key=lambda row: row[of].value, default=None)
 
 
 PART = PanelStudy(
@@ -246,5 +244,5 @@ PART = PanelStudy(
     about="How well do judges and panels agree with people, and how well could they?",
     needs=frozenset({"ratings"}),
     options=PeopleOptions,
-    run=in_thread(_result),
+    run=in_thread(measure),
 )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic import Field
 from scipy.stats import binomtest
 
 from scenewright.agents.panel.aggregation import Array
-from scenewright.evals.reporting import plots
+from scenewright.evals.reporting.charts import Chart
+from scenewright.evals.reporting.frames import Column, Frame, across, percent, values_by_key
 from scenewright.evals.statistics.estimates import Estimate, holm, paired_many
 from scenewright.evals.statistics.figures import LEVEL, Figure, summary
 from scenewright.evals.studies.panel.power import (
@@ -31,7 +31,6 @@ from scenewright.evals.studies.panel.power import (
     power_at,
     single_images,
 )
-from scenewright.evals.studies.panel.presentation import counted, report
 from scenewright.evals.studies.panel.resampling import ItemResamples
 from scenewright.evals.studies.panel.study import (
     Options,
@@ -39,11 +38,9 @@ from scenewright.evals.studies.panel.study import (
     PanelStudyContext,
     PanelStudyResult,
     in_thread,
+    sentences_of,
 )
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Plot
 
 _COMPONENTS = {
     "item": "items, common to all judges",
@@ -131,7 +128,7 @@ class _Formula:
         return float(low), float(high)
 
 
-def _result(context: PanelStudyContext, options: PowerOptions) -> PanelStudyResult:
+def measure(context: PanelStudyContext, options: PowerOptions) -> PanelStudyResult:
     """Size studies by a formula, from the variance of the table, and check it by simulation.
 
     Raises ``PanelStudyError`` where the variance or the judges' slope cannot be measured.
@@ -198,70 +195,90 @@ def _result(context: PanelStudyContext, options: PowerOptions) -> PanelStudyResu
     typical = min(options.effects, key=lambda e: abs(e - 0.05))
     several = _several(context, formula, typical)
     compared = _compared(table, pairs, context.seed) if paired else []
-    shown_slope = (
-        Figure(value=slope) if options.slope else summary(slope, drawn_slope, table.n_items)
-    )
+    mean_slope = summary(slope, drawn_slope, table.n_items)
+    shown_slope = Figure(value=slope) if options.slope else mean_slope
     components: Rows = [
-        *(
-            {"component": name, "value": value, "_at": name, "_title": _COMPONENTS[name]}
-            for name, value in spread.model_dump().items()
-        ),
-        *(
-            {"component": f"slope:{name}", "value": float(value), "_at": f"slope_{name}",
-             "_title": f"λ of {name}"}
-            for name, value in zip(table.judge_ids, by_judge, strict=True)
-        ),
-    ]  # fmt: skip
+        {"component": name, "value": value, "_title": _COMPONENTS[name]}
+        for name, value in spread.model_dump().items()
+    ] + [
+        {"component": f"slope:{name}", "value": float(value), "_title": f"λ of {name}"}
+        for name, value in zip(table.judge_ids, by_judge, strict=True)
+    ]
     context.told(steps, steps)
-    first, last = (formula.needed(typical, at, options.powers[0]) for at in (0, len(sizes) - 1))
+    power, alpha = options.powers[0], f"{options.alpha:g}"
+    total = spread.variance(1, facts)
+    own = (spread.judge_item + spread.judge_fact / facts) / total if total > 0 else 0.0
+    first, last = (formula.needed(typical, at, power) for at in (0, len(sizes) - 1))
     values = {
-        "points": f"{100 * typical:g}",
-        "first": first,
-        "last": last,
-        "judges": options.judges,
-        "real": len(table.judges),
-        "powers": options.powers,
-        "alpha": f"{options.alpha:g}",
-        "paired": paired,
-        "slope": shown_slope,
-        "slope_set": options.slope and f"{options.slope:g}",
-        "labelled": slopes.labelled,
-        "own": _own_share(spread, facts),
-        "far": max((abs(r["formula"] - r["value"].value) for r in simulated), default=0.0),
+        "points": 100 * typical, "first": first, "last": last, "real": len(table.judges),
+        "judges": (options.judges[0], options.judges[-1]), "power": power, "paired": paired,
+        "alpha": options.alpha, "slope": shown_slope, "slope_set": options.slope,
+        "own": own, "common": 1.0 - own, "cases": len(simulated), "pairs": len(compared),
+        "far": max((100 * abs(r["formula"] - r["value"].value) for r in simulated), default=0.0),
         "inside": sum(r["value"].low <= r["formula"] <= r["value"].high for r in simulated),
         "clear": sum(row["holm"] < options.alpha for row in compared),
-        "facts": f"{facts:.1f}",
-        "needed": needed,
-        "needed_by_power": {
-            power: _by_judges([row for row in needed if row["power"] == power], "_points")
-            for power in options.powers
-        },
-        "smallest": _by_judges(smallest, "images"),
-        "several": _by_judges(several, "models"),
-        "simulated": simulated,
-        "compared": compared,
-        "components": [*components, {"_at": "slope", "_title": "λ, mean", "value": shown_slope}],
-        "corrected": 100.0 / slope,
-    }
-    return report(
-        "power",
-        values,
-        plots={"power": partial(_draw_power, formula, simulated)},
-        records_of={
-            "images_needed": needed,
-            "detectable": smallest,
-            "power_simulated": simulated,
-            "several_models": several,
-            "models_compared": compared,
-            "variance": components,
-        },
-    )
-
-
-def _own_share(spread: Spread, facts: float) -> float | None:
-    """Share of the variance of one judge's difference that is the judge's own."""
-    total = spread.variance(1, facts)
-    return (spread.judge_item + spread.judge_fact / facts) / total if total > 0 else None
+    }  # fmt: skip
+    judges = {f"judges_{j}": f"{j} judge{'s' if j > 1 else ''}" for j in options.judges}
+    exact, tenths = ({name: Column(title=title, digits=digits) for name, title in judges.items()}
+                     for digits in (0, 1))  # fmt: skip
+    design = f"α = {alpha}, {'paired' if paired else 'unpaired'}, {facts:.1f} facts an image"
+    known_truth = any(row["truth"] is not None for row in compared)
+    true_points = Column(title="corrected for the judges (points)", digits=1, factor=100.0 / slope)
+    say = sentences_of("power")
+    return PanelStudyResult(
+        findings=say(
+            values,
+            needed=None not in (first.value, last.value),
+            slope=True,
+            own=total > 0,
+            simulated=bool(simulated),
+            compared=bool(compared),
+        ),
+        frames=(
+            *(Frame.of(f"images_needed_{100 * p:.0f}", across(
+                [row for row in needed if row["power"] == p], "_points", "judges_{judges}", "value"
+            ), f"Images of each model for {100 * p:g} % power ({design})", exact,
+                head="Difference", label="{_points:g} points", kept=False) for p in options.powers),
+            Frame.of("detectable_points", across(smallest, "images", "judges_{judges}", "value"),
+                     f"Smallest difference (points) that is found with {100 * power:g} % power",
+                     tenths, head="Images of each model", label="{images:,}", kept=False),
+            Frame.of("models_needed", across(several, "models", "judges_{judges}", "_cell"),
+                     f"Images of each model to tell {100 * typical:g} points apart when every pair "
+                     "of several models is compared (Bonferroni; power of Holm's procedure with "
+                     "them)", exact, head="Models", label="{models}", kept=False),
+            Frame.of("power_simulated", simulated,
+                     "Power (%) by the formula and by studies drawn from the table",
+                     {"images": "images of each model", "formula": percent("formula"),
+                      "value": percent("simulated")}, head="Study", label="{_title}"),
+            Frame.of("models_compared", compared, "The models of the table, by all its judges",
+                     {"value": percent("difference as seen (points)"), "_true": true_points}
+                     | ({"truth": percent("truth (points)")} if known_truth else {})
+                     | {name: Column(title=title, digits=4)
+                        for name, title in (("p", "p"), ("holm", "p (Holm)"))},
+                     head="Models", label="{first} − {second}"),
+            Frame.of("variance_components",
+                     [*components, {"_title": "λ, mean", "value": shown_slope}],
+                     "Variance of the difference of two images, by where it comes from, and λ",
+                     {"value": Column(title="value", digits=4)}, head="Component", label="{_title}",
+                     kept=False),
+            Frame.of("images_needed", needed),
+            Frame.of("detectable", smallest),
+            Frame.of("several_models", several),
+            Frame.of("variance", components),
+        ),
+        charts=(_chart(formula, simulated),),
+        figures=values_by_key("images.{_points:g}_points.{judges}_judges",
+                              [row for row in needed if row["power"] == power], ["value"], True)
+        | values_by_key("slope", [{"slope": shown_slope}], ["slope"], True),
+        notes=say(
+            values,
+            tests=True,
+            shrinks=True,
+            extrapolated=max(options.judges) > len(table.judges),
+            slope_set=bool(options.slope),
+            unlabelled=not options.slope and not slopes.labelled,
+        ),
+    )  # fmt: skip
 
 
 def _images(effect: float, variance: float, slope: float, test: Test) -> int | None:
@@ -302,24 +319,20 @@ def _simulated(
                     test=test, simulations=each, seed=context.seed,
                 )  # fmt: skip
                 hits, total = hits + round(share * m), total + m
+            # Wilson's (1927) interval.
+            ends = binomtest(hits, total).proportion_ci(LEVEL, "wilson")
             found.append(
                 {
                     "effect": effect,
                     "judges": judges,
                     "images": n,
                     "formula": float(np.mean(powers)),
-                    "_title": f"{100 * effect:g} points, {counted(judges, 'judge')}",
+                    "_title": f"{100 * effect:g} points, {judges} judge{'s' if judges > 1 else ''}",
                     "studies": total,
-                    "value": _wilson(hits, total),
+                    "value": Estimate(value=hits / total, low=ends.low, high=ends.high, n=total),
                 }
             )
     return found
-
-
-def _wilson(hits: int, n: int) -> Estimate:
-    """Share with Wilson's (1927) interval."""
-    interval = binomtest(hits, n).proportion_ci(LEVEL, "wilson")
-    return Estimate(value=hits / n, low=interval.low, high=interval.high, n=n)
 
 
 def _several(context: PanelStudyContext, formula: _Formula, effect: float) -> Rows:
@@ -385,40 +398,30 @@ def _true_difference(table: AnswerTable, pair: Differences) -> float | None:
     return float(np.mean(np.subtract(first, second)))
 
 
-def _by_judges(rows: Rows, by: str) -> Rows:
-    """Return one row a value of ``by``, with one column a size of the panel."""
-    found: dict[Any, dict[str, Any]] = {}
-    for row in rows:
-        shown = row.get("_cell", row.get("value"))
-        found.setdefault(row[by], {by: row[by]})[f"judges_{row['judges']}"] = shown
-    return list(found.values())
-
-
-def _draw_power(formula: _Formula, simulated: Rows) -> Plot:
-    """Power against images, one line a difference: with the smallest and the largest panel."""
+def _chart(formula: _Formula, simulated: Rows) -> Chart:
+    """Power against images by the formula, and by simulation: the smallest and largest panel."""
     options = formula.options
-    sizes = list(dict.fromkeys((0, len(options.judges) - 1)))
-    made, axes = plots.panes(len(sizes), (3.8 * len(sizes) + 0.4, 4.0))
+    sizes = dict.fromkeys((0, len(options.judges) - 1))
     ns = [int(n) for n in np.unique(np.geomspace(10, 20_000, 60).astype(int))]
-    for axis, at in zip(axes, sizes, strict=True):
-        for number, effect in enumerate(options.effects):
-            points = [(float(n), Figure(value=formula.power(n, effect, at))) for n in ns]
-            label = f"{100 * effect:g} points"
-            plots.curve(axis, number, label, points, 100.0, band=True, marker="")
-            for row in simulated:
-                if (row["effect"], row["judges"]) == (effect, options.judges[at]):
-                    share = row["value"].times(100)
-                    axis.errorbar(
-                        row["images"], share.value, yerr=plots.errors([share]), capsize=2.5,
-                        markersize=5, **(plots.looks(number) | {"linestyle": "none"}),
-                    )  # fmt: skip
-        axis.axhline(100 * options.powers[0], color="#555555", linewidth=0.9, linestyle=":")
-        axis.set_xscale("log")
-        axis.set_ylim(0, 102)
-        title = counted(options.judges[at], "judge")
-        plots.labelled(axis, "images of each model", title=title)
-    axes[0].set_ylabel("power (%)")
-    return plots.legend(made, axes[0], 5, "Lines by the formula, marks by simulation")
+    names = {
+        at: f"{options.judges[at]} judge{'s' if options.judges[at] > 1 else ''}" for at in sizes
+    }
+    lines = [
+        {"images": n, "difference": f"{100 * effect:g} points", "panel": names[at],
+         "power": formula.power(n, effect, at)}
+        for at in sizes for effect in options.effects for n in ns
+    ]  # fmt: skip
+    marks = [
+        {"images": row["images"], "difference": f"{100 * row['effect']:g} points",
+         "panel": names[at], "power": row["value"]}
+        for at in sizes for row in simulated if row["judges"] == options.judges[at]
+    ]  # fmt: skip
+    return Chart(
+        "power", lines, "images", "power", series="difference", pane="panel", marks=marks,
+        title="Lines by the formula, marks by simulation", xlabel="images of each model",
+        ylabel="power (%)", factor=100.0, band=True, log=True, limits=(0.0, 102.0),
+        rules={"": 100 * options.powers[0]},
+    )  # fmt: skip
 
 
 PART = PanelStudy(
@@ -427,5 +430,5 @@ PART = PanelStudy(
     about="How many images and judges does one need to tell two models apart?",
     needs=frozenset(),
     options=PowerOptions,
-    run=in_thread(_result),
+    run=in_thread(measure),
 )

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from pydantic import Field
 
 from scenewright.core.facts import Fact
 from scenewright.evals.judge_reports.labelled_facts import ABSENT, LabelledFact
-from scenewright.evals.reporting import plots
-from scenewright.evals.statistics.figures import Bootstrap, Figure
+from scenewright.evals.reporting.charts import Chart
+from scenewright.evals.reporting.frames import Frame, percents, used, values_by_key
+from scenewright.evals.reporting.sentences import in_words, short_name
+from scenewright.evals.statistics.figures import Bootstrap, Figure, side_of_zero
 from scenewright.evals.studies.panel.live_queries import (
     PLAIN_FORM,
     AskingOptions,
@@ -37,31 +37,26 @@ from scenewright.evals.studies.panel.perturbations import (
     rephrased,
     tagged,
 )
-from scenewright.evals.studies.panel.presentation import (
-    bare,
-    percent,
-    report,
-    short_name,
-    side,
-)
 from scenewright.evals.studies.panel.shifts import (
     CLAIM,
     CLAIM_NOT,
+    CONSISTENCY,
     HINT_AGAINST,
     HINT_FOR,
     NOT,
     SAME,
-    Consistency,
     Shifts,
     Voter,
     consistency,
     voters_of,
 )
-from scenewright.evals.studies.panel.study import PanelStudy, PanelStudyContext, PanelStudyResult
+from scenewright.evals.studies.panel.study import (
+    PanelStudy,
+    PanelStudyContext,
+    PanelStudyResult,
+    sentences_of,
+)
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Plot
 
 Subject = Literal["paraphrase", "order", "negation", "premise", "pressure"]
 PREMISE = "premise"
@@ -94,8 +89,39 @@ class QuestionsOptions(AskingOptions):
     group ``absent``."""
 
 
-Voters = Mapping[str, Consistency]
-"""Judges, then aggregators."""
+_FORMS = {
+    "right": "Right, plain",
+    "variant_right": "Right, mean form",
+    "worst_right": "Right in all",
+    "averaged_right": "Right, mean of forms",
+    "averaging_gain": "Gain of the mean",
+    "steady": "Same vote in all",
+}
+_CONSISTENCY = {
+    "inconsistency": "|P(q) + P(not q) − 1|",
+    "contradictions": "Contradictions",
+    "both_yes": "Two yeses",
+    "premise_yes": "Yes to false premises",
+    "sway": "Sway",
+    "swayed": "Swayed votes",
+}
+_SHIFTS = {
+    "signed": "Mean score",
+    "absolute": "|Shift| a fact",
+    "flips": "Flipped votes",
+    "accuracy": "Right votes, change",
+}
+_RIGHT = {
+    "right": "plain question",
+    "averaged_right": "mean of all forms",
+    "worst_right": "right in every form",
+}
+_PANES = {
+    "contradictions": "Contradictions (%)",
+    "premise_yes": "Yes to false premises (%)",
+    "sway": "Sway by a hint (points)",
+}
+Rows = list[dict[str, Any]]
 
 
 def forms_of(facts: Sequence[LabelledFact], options: QuestionsOptions, seed: int) -> Forms:
@@ -158,64 +184,104 @@ def _result(
     main = next(iter([*panels, *plain]))
     shifts = Shifts(table.item_of, table.truth, context.resamples, context.seed)
     premise, made = _premise(context, options, sample, forms, heard, plain)
-    voters = {
-        name: consistency(
-            {form: there[name] for form, there in by_form.items()}, premise[name], shifts
-        )
+    voters = [
+        {"voter": name, "panel": name in panels}
+        | consistency({form: by[name] for form, by in by_form.items()}, premise[name], shifts)
         for name in plain
-    }
+    ]
     shifted = [
         {
             "form": form,
             "voter": name,
             "panel": plain[name].panel,
-            **shifts.between([(by_form[CLAIM if form == CLAIM_NOT else PLAIN_FORM][name], voter)])
-            .row(),
+            **shifts.between([(by_form[CLAIM if form == CLAIM_NOT else PLAIN_FORM][name], voter)]),
+            "_title": TITLES.get(form, form),
         }
         for form, there in by_form.items()
         if form != PLAIN_FORM
         for name, voter in there.items()
-    ]  # fmt: skip
-    of_voters = [{"voter": voter, **dict(of.named())} for voter, of in voters.items()]
-    values = {
-        "main": main,
-        "panel": voters[main],
-        "forms": 1 + sum(form in by_form for form in SAME),
-        "made": made,
-        "subjects": options.subjects,
-        **_judges({name: one for name, one in voters.items() if name not in panels}),
-        "voters": of_voters,
-        "measures": [field.name for field in fields(Consistency)],
-        "shifted": [
-            row | {"_title": TITLES.get(row["form"], row["form"])}
-            for row in shifted
-            if row["voter"] == main
-        ],
-    }
-    panes = _panes(voters)
-    steady = any(one.steady.value is not None for one in voters.values())
-    return report(
-        "questions",
-        values,
-        plots={
-            "questions_forms": partial(_draw_forms, voters) if steady else None,
-            "questions_consistency": partial(_draw_consistency, voters, panels, panes)
-            if panes
-            else None,
-        },
-        records_of={
-            "questions_voters": [
-                {"voter": voter, "panel": voter in panels, "measure": name, **bare("value", one),
-                 "n": one.n}
-                for voter, of in voters.items()
-                for name, one in of.named()
-            ],
-            "questions_shifts": shifted,
-            "questions_answers": answer_records(table, of_rows),
-        },
-        before=sample.notes,
-        after=asking_notes(heard),
+    ]
+    panel = next(row for row in voters if row["voter"] == main)
+    judges = [row for row in voters if not row["panel"]]
+
+    def those(of: str, sign: int) -> list[str]:
+        return [short_name(row["voter"]) for row in judges if side_of_zero(row[of]) == sign]
+
+    say = sentences_of("questions")
+    following, opposing = those("sway", 1), those("sway", -1)
+    values: dict[str, Any] = {
+        **panel, "main": main, "forms": 1 + sum(form in by_form for form in SAME), "made": made,
+        "subjects": options.subjects, "n_judges": len(judges),
+        "gaining": len(those("averaging_gain", 1)), "losing": len(those("averaging_gain", -1)),
+        "swaying": (f"; judges that clearly follow: {', '.join(following)}" if following else "")
+        + (f"; judges that clearly go against: {', '.join(opposing)}" if opposing else ""),
+        "ends_steady": _ends(judges, "steady", " ({})"),
+        "ends_contradictions": _ends(judges, "contradictions", "; {}"),
+        "ends_premise_yes": _ends(judges, "premise_yes", "; {}"),
+    }  # fmt: skip
+    values["worst"] = "".join(say(values, worst=panel["worst_right"].value is not None))
+    known = {name for name in CONSISTENCY if any(row[name].value is not None for row in voters)}
+    bars = _RIGHT if "right" in known else {"steady": "same vote in every form"}
+    return PanelStudyResult(
+        findings=say(
+            values,
+            averaging=panel["averaging_gain"].value is not None,
+            steady=panel["steady"].value is not None,
+            contradictions=panel["contradictions"].value is not None,
+            sway=panel["sway"].value is not None,
+            premise=panel["premise_yes"].value is not None,
+        ),
+        frames=(
+            Frame.of("questions_forms", voters, "Forms that ask the same; percent and points",
+                     used(percents(_FORMS), voters), head="Voter", label="{voter}", kept=False),
+            Frame.of("questions_consistency", voters, "Complements, false premises, pressure; "
+                     "percent and points", used(percents(_CONSISTENCY), voters), head="Voter",
+                     label="{voter}", kept=False),
+            Frame.of("questions_form_shifts", [row for row in shifted if row["voter"] == main],
+                     f"What each form does to the panel ({main}); percent and points",
+                     percents(_SHIFTS), head="Form", label="{_title}", kept=False),
+            Frame.of("questions_voters", [
+                {"voter": row["voter"], "panel": row["panel"], "measure": name, "value": row[name],
+                 "n": row[name].n}
+                for row in voters for name in CONSISTENCY if row[name].value is not None
+            ]),
+            Frame.of("questions_shifts", shifted),
+            Frame.of("questions_answers", answer_records(table, of_rows)),
+        ),
+        charts=(
+            *([Chart("questions_forms", [
+                {"voter": row["voter"], "form": title, "share": row[name]}
+                for name, title in bars.items() for row in voters
+            ], "voter", "share", "bars", series="form", factor=100.0, limits=(0.0, 100.0),
+                title="Right votes" if "right" in known else "Agreement of forms",
+                xlabel="Facts (%)")] if "steady" in known else []),
+            *([Chart("questions_consistency", [
+                {"voter": row["voter"], "pane": title, "share": row[name]}
+                for name, title in _PANES.items() if name in known for row in voters
+            ], "voter", "share", "bars", pane="pane", factor=100.0,
+                title="Contradictions, false premises and sway")] if known & set(_PANES) else []),
+        ),
+        figures=values_by_key("questions.{voter}.{name}", voters, CONSISTENCY),
+        notes=(
+            *sample.notes,
+            *say(values, sheets=True, intervals=True, negated=True, swayed=True, made=made,
+                 absent=not made and "premise" in options.subjects,
+                 subjects=not {"pressure", "negation"} <= set(options.subjects)),
+            *asking_notes(heard),
+        ),
     )  # fmt: skip
+
+
+def _ends(judges: Rows, of: str, told: str) -> str:
+    """Name the judges with the least and the most, each with its figure.
+
+    Empty if none has one, as where each fact was answered by another judge.
+    """
+    known = sorted(
+        (row for row in judges if row[of].value is not None), key=lambda row: row[of].value
+    )
+    texts = [f"{short_name(row['voter'])} {in_words(row[of], '%')}" for row in known]
+    return told.format(f"judges: from {texts[0]} to {texts[-1]}") if texts else ""
 
 
 def _premise(
@@ -260,88 +326,6 @@ def _made(
         votes=heard.votes,
     )
     return voters_of(table, heard, options.aggregators, context.learn)
-
-
-def _judges(judges: Voters) -> dict[str, Any]:
-    """Return the values of single judges for the sentences."""
-
-    def those(of: str, sign: int) -> list[str]:
-        return [short_name(n) for n, one in judges.items() if side(getattr(one, of)) == sign]
-
-    def ends(of: str) -> str:
-        """Name the judges with the least and the most, each with its figure.
-
-        Empty if none has one, as where each fact was answered by another judge.
-        """
-        figure = {name: getattr(one, of) for name, one in judges.items()}
-        order = sorted((n for n in figure if figure[n].value is not None),
-                       key=lambda name: figure[name].value)  # fmt: skip
-        told = [f"{short_name(name)} {percent(figure[name])}" for name in order]
-        return f"judges: from {told[0]} to {told[-1]}" if told else ""
-
-    return {
-        "n_judges": len(judges),
-        "gaining": len(those("averaging_gain", 1)),
-        "losing": len(those("averaging_gain", -1)),
-        "following": those("sway", 1),
-        "opposing": those("sway", -1),
-        "ends": {name: ends(name) for name in ("steady", "contradictions", "premise_yes")},
-    }
-
-
-def _draw_forms(voters: Voters) -> Plot:
-    """Right votes of each voter, by form; without truth, how often all forms agree."""
-    known = any(one.right.value is not None for one in voters.values())
-    names = {
-        "plain question": "right",
-        "mean of all forms": "averaged_right",
-        "right in every form": "worst_right",
-    }
-    if not known:
-        names = {"same vote in every form": "steady"}
-    return plots.bar_chart(
-        [short_name(name) for name in voters],
-        {title: [getattr(one, name) for one in voters.values()] for title, name in names.items()},
-        x="Facts (%)",
-        title="Right votes" if known else "Agreement of forms",
-        factor=100.0,
-        limits=(0.0, 100.0),
-    )
-
-
-def _panes(voters: Voters) -> dict[str, str]:
-    titles = {
-        "contradictions": "Contradictions (%)",
-        "premise_yes": "Yes to false premises (%)",
-        "sway": "Sway by a hint (points)",
-    }
-    return {
-        name: title for name, title in titles.items()
-        if any(getattr(one, name).value is not None for one in voters.values())
-    }  # fmt: skip
-
-
-def _draw_consistency(voters: Voters, panels: Sequence[str], titles: Mapping[str, str]) -> Plot:
-    """Contradictions, false premises and sway of each voter, side by side."""
-    size = (3.0 * len(titles) + 1.2, 1.4 + 0.34 * len(voters))
-    made, axes = plots.panes(len(titles), size)
-    for axis, (name, title) in zip(axes, titles.items(), strict=True):
-        for place, (voter, one) in enumerate(voters.items()):
-            found = getattr(one, name).times(100.0)
-            if found.value is not None:
-                at = int(voter in panels)
-                axis.barh(
-                    place, found.value, 0.7, color=plots.COLORS[at], hatch=plots.HATCHES[at],
-                    edgecolor="white", linewidth=0.4, xerr=plots.errors([found]),
-                    error_kw={"ecolor": plots.INK, "elinewidth": 0.9, "capsize": 2},
-                )  # fmt: skip
-        axis.axvline(0.0, color="black", linewidth=0.9)
-        axis.set_yticks(range(len(voters)), [""] * len(voters))
-        axis.set_ylim(len(voters) - 0.5, -0.5)
-        axis.grid(axis="y", visible=False)
-        axis.set_title(title, fontsize=10)
-    axes[0].set_yticklabels([short_name(voter) for voter in voters])
-    return plots.legend(made)
 
 
 PART = PanelStudy(

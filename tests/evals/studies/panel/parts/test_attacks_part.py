@@ -62,7 +62,7 @@ def test_the_page_shows_what_was_measured() -> None:
         assert f"{name} at {100 * share:.0f} %" in found.findings[0]
     assert not [key for key in found.figures if key.startswith("breakdown.copies")]
     assert "no aggregator loses half of its worth" in found.findings[1]
-    tables = {layout.id: layout for layout in found.tables}
+    tables = {frame.name: frame for frame in found.tables}
     assert set(tables) == {"breakdown", "attacked_third", "attacked_one", "missing", "slow",
                            "updates"}  # fmt: skip
     assert "not broken" in tables["breakdown"].markdown()
@@ -70,9 +70,9 @@ def test_the_page_shows_what_was_measured() -> None:
     assert len(curves) == 3 * 2 * (5 + 4)
     honest = next(r for r in curves if r["aggregator"] == "mean" and r["bad"] == 0)
     assert honest["quality"] == expected["mean"].curve[0].value
-    assert set(found.plots) == {"attacks", "slow_judges", "updates"}
-    for draw in found.plots.values():
-        assert draw().axes
+    assert {chart.name for chart in found.charts} == {"attacks", "slow_judges", "updates"}
+    for chart in found.charts:
+        assert chart.draw().axes
 
 
 def test_missing_answers_are_told_and_never_a_no() -> None:
@@ -110,7 +110,7 @@ def test_a_changed_fingerprint_comes_first() -> None:
 
 def test_few_images_are_attacked_all_the_same() -> None:
     found, _ = run(random_table(0, n_items=6, missing=0.0))
-    assert "updates" not in found.plots
+    assert "updates" not in {chart.name for chart in found.charts}
     assert any("Updates were not watched for" in note for note in found.notes)
 
 

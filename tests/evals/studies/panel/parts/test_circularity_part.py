@@ -72,7 +72,7 @@ async def test_independent_judges_see_the_true_gain(tmp_path: Path) -> None:
     shares = {name: result.figures[f"circularity.pick.{name}.true_share"]["mean"] for name in "abc"}
     assert max(shares, key=lambda name: shares[name]) == "a"
     assert "the gap is above 0" in result.findings[0]
-    assert all(draw().axes for draw in result.plots.values())
+    assert all(chart.draw().axes for chart in result.charts)
 
 
 async def test_a_loop_against_held_out_judges(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_a_loop_against_held_out_judges(tmp_path: Path) -> None:
         row["reporter"] for row in result.records["circularity_rounds"]
     }
     assert result.findings[0].startswith("From round 0 to round 3 of 150 loops")
-    assert "circularity_rounds" in result.plots
+    assert "circularity_rounds" in {chart.name for chart in result.charts}
 
 
 async def test_without_named_loop_judges_it_says_how_to_study_loops(tmp_path: Path) -> None:
@@ -115,8 +115,8 @@ async def test_one_picture_a_prompt_leaves_the_simulation(tmp_path: Path) -> Non
     result = await PART.run(context(drawn(models=1, items=40), tmp_path), QUICK)
     assert set(result.records) == {"circularity_best_of"}
     assert any("nothing to pick from" in note for note in result.notes)
-    assert set(result.plots) == {"circularity_best_of"}
-    assert all(draw().axes for draw in result.plots.values())
+    assert {chart.name for chart in result.charts} == {"circularity_best_of"}
+    assert all(chart.draw().axes for chart in result.charts)
 
 
 async def test_a_wrong_correlation_is_refused(tmp_path: Path) -> None:

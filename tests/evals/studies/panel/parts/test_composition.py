@@ -121,9 +121,9 @@ def test_a_table_to_learn_from_is_used() -> None:
 def test_every_plot_is_drawn_and_the_same_seed_gives_the_same() -> None:
     table = random_table(7, n_items=10)
     found = run(table)
-    assert set(found.plots) == {"sizes", "members", "pairs", "cost"}
-    for draw in found.plots.values():
-        assert draw().axes
+    assert {chart.name for chart in found.charts} == {"sizes", "members", "pairs", "cost"}
+    for chart in found.charts:
+        assert chart.draw().axes
     assert run(table).records == found.records
 
 

@@ -114,7 +114,7 @@ def test_a_quorum_counts_the_answers_that_are_there() -> None:
 
 def test_without_truth_there_is_no_curve_and_without_ratings_no_quality() -> None:
     rated = run(random_table(5, truth=False))
-    assert "coverage" not in rated.plots
+    assert "coverage" not in {chart.name for chart in rated.charts}
     assert any("need facts of known truth" in note for note in rated.notes)
     bare = run(random_table(5, truth=False, rated=False))
     assert "nothing here is quality" in " ".join(bare.notes)
@@ -140,9 +140,9 @@ def test_a_limit_of_cascades_is_said() -> None:
 def test_every_plot_is_drawn_and_the_same_seed_gives_the_same() -> None:
     table = random_table(8, n_items=10)
     found = run(table)
-    assert set(found.plots) == {"cascades", "coverage", "rules", "quorum"}
-    for draw in found.plots.values():
-        assert draw().axes
+    assert {chart.name for chart in found.charts} == {"cascades", "coverage", "rules", "quorum"}
+    for chart in found.charts:
+        assert chart.draw().axes
     assert run(table).records == found.records
 
 

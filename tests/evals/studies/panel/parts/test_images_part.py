@@ -80,12 +80,12 @@ async def test_every_change_without_an_effect_has_no_direction(tmp_path: Path) -
     assert "raises" not in text
     assert "none of 2 judges clearly follows" in text
     assert "do not clearly differ" in text
-    for draw in result.plots.values():
-        assert draw().axes
-    assert {layout.id for layout in result.tables} == {
+    for chart in result.charts:
+        assert chart.draw().axes
+    assert {frame.name for frame in result.tables} == {
         "images_changes", "images_voters", "images_words",
     }  # fmt: skip
-    assert "images_severity" in result.plots
+    assert "images_severity" in {chart.name for chart in result.charts}
 
 
 async def test_unscored_answers_are_told_and_count_for_nothing(tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ async def test_unscored_answers_are_told_and_count_for_nothing(tmp_path: Path) -
     assert record(result, "looker:shy", "noise")["signed"] is None
     assert record(result, "mean", "noise")["unscored"] == 0.0
     assert any("noise/3 50.0 %" in note and "it would not say" in note for note in result.notes)
-    for draw in result.plots.values():
-        draw()
+    for chart in result.charts:
+        chart.draw()
 
 
 async def test_without_truth_the_score_is_told_and_no_accuracy(tmp_path: Path) -> None:

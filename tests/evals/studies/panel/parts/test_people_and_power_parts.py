@@ -83,14 +83,16 @@ def test_agreement_with_people_is_that_of_the_scores() -> None:
         "with people: "
     )
     assert "pairs of images of one prompt, ties included" in found.findings[1]
-    assert {layout.id for layout in found.tables} == {"people", "ceilings", "by_model", "models"}
+    assert {frame.name for frame in found.tables} == {
+        *("people", "rater_ceilings", "by_model", "models")
+    }
     order = next(f for f in found.findings if "pairs of models" in f)
     assert "100 % [100, 100] of the 3 pairs" in order
     assert "clearly prefers the same in 3 and the other in 0" in order
-    models = next(layout for layout in found.tables if layout.id == "models")
-    assert [row.key for row in models.rows[:3]] == ["a", "b", "c"]
-    for draw in found.plots.values():
-        assert draw().axes
+    models = next(frame for frame in found.tables if frame.name == "models")
+    assert [row["model"] for row in models.rows[:3]] == ["a", "b", "c"]
+    for chart in found.charts:
+        assert chart.draw().axes
 
 
 def test_one_rating_an_image_gives_no_ceiling_and_says_why() -> None:
@@ -99,7 +101,7 @@ def test_one_rating_an_image_gives_no_ceiling_and_says_why() -> None:
         table, images=tuple(replace(image, ratings=image.ratings[:1]) for image in table.images)
     )
     found = run(people.PART, single, splits=5, aggregators=("mean", "calibrated"))
-    assert "ceilings" not in {layout.id for layout in found.tables}
+    assert "rater_ceilings" not in {frame.name for frame in found.tables}
     assert any("one rating an image" in note for note in found.notes)
     row = next(r for r in found.records["agreement"] if r["figure"] == "share_of_ceiling")
     assert row["value"] is None
@@ -137,8 +139,8 @@ def test_the_images_of_the_table_are_those_of_the_formula() -> None:
     assert a_b["truth"] == pytest.approx(shares["a"] - shares["b"])
     assert all(s["judges"] <= 3 for s in found.records["power_simulated"])
     assert any("extrapolated" in note for note in found.notes)
-    for draw in found.plots.values():
-        assert draw().axes
+    for chart in found.charts:
+        assert chart.draw().axes
 
 
 def test_without_pairs_images_are_compared_unpaired() -> None:
@@ -146,7 +148,7 @@ def test_without_pairs_images_are_compared_unpaired() -> None:
     first = [at for at, image in enumerate(table.images) if image.model == "a"]
     found = run(power.PART, table.of_images(first), effects=(0.1,), judges=(1,), simulations=200)
     assert "different prompts" in found.findings[0]
-    assert not found.records["models_compared"]
+    assert "models_compared" not in found.records
     assert [row for row in found.records["several_models"] if row["holm_power"] is None]
     simulated = found.records["power_simulated"]
     assert simulated

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from scenewright.evals.studies.panel.estimators import (
+from benchmarks._estimators import (
     _Model,
     family_rates,
     latent_rates,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
-from scenewright.evals.studies.panel.estimators import BOUND, both_below, tetrachoric
+from benchmarks._estimators import BOUND, both_below, tetrachoric
 
 cuts = st.floats(-3.0, 3.0)
 correlations = st.floats(-0.98, 0.98)

@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
-from scenewright.agents.panel.aggregation import dawid_skene, expected_calibration_error
-from scenewright.agents.panel.calibration import fit_temperature
-from scenewright.evals.studies.panel.estimators import (
+from benchmarks._estimators import (
     RatesOf,
     calibration_errors,
     corrected_prevalence,
@@ -24,11 +22,13 @@ from scenewright.evals.studies.panel.estimators import (
     vote_patterns,
     weights_of,
 )
+from benchmarks._recovery import error_correlation
+from scenewright.agents.panel.aggregation import dawid_skene, expected_calibration_error
+from scenewright.agents.panel.calibration import fit_temperature
 from scenewright.evals.studies.panel.simulator import (
     SimulatedJudge,
     SimulatedModel,
     SimulationSpec,
-    error_correlation,
     simulate,
 )
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
