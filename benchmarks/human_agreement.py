@@ -36,6 +36,8 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from benchmarks._harness import RESAMPLES, benchmark, folder, interval, prefixed, release, spread
+from benchmarks._published import DSG as PUBLISHED
+from benchmarks._published import UNASKED, published_scores
 from scenewright.agents.panel.aggregation import dawid_skene, majority_share, mean_probability
 from scenewright.agents.panel.panel import THRESHOLD
 from scenewright.core.facts import FACT_KINDS
@@ -45,8 +47,6 @@ from scenewright.evals.studies.panel.aggregators.pooling import drawn_to_others
 from scenewright.evals.studies.panel.resampling import ItemResamples
 from scenewright.evals.studies.panel.sources.dsg_release import JUDGES, load_dsg_release
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
-from scenewright.evals.studies.peers.matrix import DSG as PUBLISHED
-from scenewright.evals.studies.peers.matrix import UNASKED, published_scores
 
 Array = NDArray[np.float64]
 QUICK_RESAMPLES = 100

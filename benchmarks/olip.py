@@ -46,7 +46,6 @@ from scenewright.evals.studies.olip.comparing import compare, scorers_with
 from scenewright.evals.studies.olip.evaluation import (
     Evaluation,
     evaluate,
-    figures,
     floors,
     markdown,
     scores_of,
@@ -192,12 +191,14 @@ async def measure(plan: Plan, folder: Path) -> dict[str, Any]:
 
 
 def figures_of(rows: dict[str, Evaluation]) -> dict[str, Any]:
-    """Return those of :func:`~scenewright.evals.studies.olip.evaluation.figures`.
-
-    And ``unscored.ROW`` where there are some.
-    """
-    unscored = {f"unscored.{name}": row.unscored for name, row in rows.items() if row.unscored}
-    return dict(sorted({**figures(rows), **unscored}.items()))
+    """Return ``{mae,acc,spearman}.COLUMN.ROW``, and ``unscored.ROW`` where there are some."""
+    found = {f"unscored.{name}": row.unscored for name, row in rows.items() if row.unscored}
+    for name, row in rows.items():
+        for column, measured in row.columns.items():
+            for measure in ("mae", "acc", "spearman"):
+                if (one := getattr(measured, measure)).value is not None:
+                    found[f"{measure}.{column}.{name}"] = figure(one)
+    return dict(sorted(found.items()))
 
 
 def ablation_figures(rows: Sequence[Ablation]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._harness import benchmark, figure, folder, release
+from benchmarks._published import PUBLISHED, published_scores
 from benchmarks.human_agreement import correlations
 from scenewright.agents.panel.aggregation import Array
 from scenewright.core.facts import Fact
@@ -53,7 +54,6 @@ from scenewright.evals.studies.panel.sources.dsg_release import (
     load_dsg_release,
 )
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
-from scenewright.evals.studies.peers.matrix import PUBLISHED, published_scores
 from scenewright.evals.studies.peers.panel_metric import UNLABELLED
 from scenewright.evals.studies.peers.question_metrics import QuestionMetric, dsg_score, tifa_score
 

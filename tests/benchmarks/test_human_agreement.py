@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from benchmarks._harness import DATA, spread
+from benchmarks._published import DSG as PUBLISHED
+from benchmarks._published import published_scores
 from benchmarks.human_agreement import (
     chosen_by_other_prompts,
     correlations,
@@ -34,8 +36,6 @@ from scenewright.evals.studies.panel.aggregators.base import FOLDS, folds_of
 from scenewright.evals.studies.panel.resampling import ItemResamples
 from scenewright.evals.studies.panel.sources.dsg_release import JUDGES, load_dsg_release
 from scenewright.evals.studies.panel.table import AnswerTable, FactRow, ImageRow, JudgeColumn
-from scenewright.evals.studies.peers.matrix import DSG as PUBLISHED
-from scenewright.evals.studies.peers.matrix import published_scores
 
 NAN = float("nan")
 RELEASE = DATA / "dsg"

@@ -29,7 +29,7 @@ from scenewright.evals.metrics.base import (
     switch,
     text,
 )
-from scenewright.evals.metrics.graph_edit import EditLimits, PsgScore, Share, psg_score
+from scenewright.evals.metrics.graph_edit import EditLimits, PsgScore, psg_score
 from scenewright.evals.metrics.graph_matching.text_similarity import TextSimilarity
 from scenewright.providers.usage import ExpectedUsage
 
@@ -213,23 +213,14 @@ def _without(scene: SceneGraph, lacking: frozenset[str]) -> SceneGraph:
 
 
 def _parts(found: PsgScore, behind: int, lacking: frozenset[str]) -> dict[str, float | None]:
-    parts: dict[str, float | None] = {}
-    kinds: dict[str, Share] = {
-        NODES: found.nodes,
-        ATTRIBUTES: found.attributes,
-        EDGES: found.edges,
-    }
+    kinds = {NODES: found.nodes, ATTRIBUTES: found.attributes, EDGES: found.edges}
+    known = {name: share for name, share in kinds.items() if name not in lacking}
+    parts = {name: share.dice for name, share in known.items()}
+    whole = {} if lacking else {"": found.whole}
+    for prefix, share in (whole | {f"{name}_": share for name, share in known.items()}).items():
+        parts |= {f"{prefix}recall": share.recall, f"{prefix}precision": share.precision}
     if lacking:
-        known = {name: share for name, share in kinds.items() if name not in lacking}
-        for name, share in known.items():
-            parts |= {name: share.dice, f"{name}_recall": share.recall}
-            parts |= {f"{name}_precision": share.precision}
         return parts | dict.fromkeys(sorted(lacking))
-    for name, share in kinds.items():
-        parts[name] = share.dice
-    for prefix, share in (("", found.whole), *((f"{k}_", share) for k, share in kinds.items())):
-        parts[f"{prefix}recall"] = share.recall
-        parts[f"{prefix}precision"] = share.precision
     return parts | {"highest": found.highest, "background": float(behind)}
 
 

@@ -208,26 +208,6 @@ def seen_text(row: Evaluation) -> str:
     return f" (trained on {row.seen} of {row.objects})" if row.seen else ""
 
 
-def figures(rows: Mapping[str, Evaluation]) -> dict[str, float | dict[str, float]]:
-    """Return flat figures ``{mae,acc,spearman}.COLUMN.KEY`` as benchmarks write them.
-
-    Unknown figures are left out.
-    """
-    found: dict[str, float | dict[str, float]] = {}
-    for measure in ("mae", "acc", "spearman"):
-        for column in COLUMNS:
-            for key, row in rows.items():
-                figure: Figure = getattr(row.columns[column], measure)
-                if figure.value is None:
-                    continue
-                found[f"{measure}.{column}.{key}"] = (
-                    figure.value
-                    if figure.low is None or figure.high is None
-                    else {"mean": figure.value, "low": figure.low, "high": figure.high}
-                )
-    return found
-
-
 def _values(scores: Sequence[float | None]) -> NDArray[np.float64]:
     return np.array([np.nan if score is None else score for score in scores], np.float64)
 

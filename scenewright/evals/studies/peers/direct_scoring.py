@@ -194,8 +194,7 @@ class OptionRater:
         """Answer as the port says; a fact is eleven questions where there are probabilities."""
         if self.caps.probability != "logprob":
             given = await self.judge.answer(image, facts)
-            read = self._weighed if self.caps.probability == "decision" else self._chosen
-            return [read(fact, said) for fact, said in zip(facts, given, strict=True)]
+            return [self._marked(fact, said) for fact, said in zip(facts, given, strict=True)]
         asked = [
             fact.model_copy(update={"id": f"{fact.id}={mark}", "expected": mark})
             for fact in facts
@@ -210,19 +209,19 @@ class OptionRater:
     async def aclose(self) -> None:
         """Leave the judge open: its owner closes it."""
 
-    def _chosen(self, fact: Fact, said: Answer) -> Answer:
-        if said.state not in ("yes", "no") or said.choice not in MARKS:
-            why = said.reason or "chose no mark"
-            return unscored(self.id, [fact], why)[0]
-        found = _answer(fact, self.id, float(said.choice), "verbalized", None, said.rationale)
-        return found.model_copy(update=said.model_dump(include=_SPENT))
-
-    def _weighed(self, fact: Fact, said: Answer) -> Answer:
-        """Return the mark by one answer that holds the probability of each."""
-        if said.distribution is None:
-            return unscored(self.id, [fact], said.reason or "gave no probability of each mark")[0]
-        mark = sum(float(option) * share for option, share in said.distribution.items())
-        found = _answer(fact, self.id, mark, "decision", None, said.rationale)
+    def _marked(self, fact: Fact, said: Answer) -> Answer:
+        """Return the mark of one answer: by the probability of each, or the one that was chosen."""
+        if self.caps.probability == "decision":
+            if said.distribution is None:
+                why = said.reason or "gave no probability of each mark"
+                return unscored(self.id, [fact], why)[0]
+            mark = sum(float(option) * share for option, share in said.distribution.items())
+        elif said.state not in ("yes", "no") or said.choice not in MARKS:
+            return unscored(self.id, [fact], said.reason or "chose no mark")[0]
+        else:
+            mark = float(said.choice)
+        method = "decision" if self.caps.probability == "decision" else "verbalized"
+        found = _answer(fact, self.id, mark, method, None, said.rationale)
         return found.model_copy(update=said.model_dump(include=_SPENT))
 
     def _expected(self, fact: Fact, given: Sequence[Answer]) -> Answer:

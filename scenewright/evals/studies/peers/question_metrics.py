@@ -8,8 +8,7 @@ nearest; judges here are given the choices.
 DSG (Cho et al., ICLR 2024) is the share of a graph of yes/no questions that a picture answers with
 yes, where nothing counts whose parent was denied. Each voter's parents are its own: a judge that
 sees no motorcycle gets nothing for saying that it is blue. A question under a void one is void too;
-the published code looks at the parent's own answer alone
-(:func:`scenewright.evals.studies.peers.matrix.published_scores`).
+the published code looks at the parent's own answer alone.
 
 Soft-TIFA (GenEval 2, Kamath et al., 2025) takes means of the probabilities of the right answers.
 The arithmetic mean over a prompt's questions says how many of its atoms a picture shows (Soft-TIFA
@@ -32,9 +31,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from string import ascii_uppercase
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -43,7 +42,7 @@ from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import THRESHOLD
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.facts import Answer, Fact, reported_kinds
-from scenewright.evals.annotation.panel_queries import TextModel
+from scenewright.evals.annotation.panel_queries import TextModel, text_model_of
 from scenewright.evals.metrics.base import (
     MetricError,
     MetricScore,
@@ -66,13 +65,13 @@ from scenewright.evals.studies.peers.questions import (
     TifaMaker,
     expected_steps,
     ledger_in,
-    model_of,
     numbered_rows,
     rows_in,
 )
 from scenewright.prompts import load_prompt
 from scenewright.providers.usage import ExpectedUsage, metered
 
+T = TypeVar("T")
 COUNTS = ("choices", "probabilities")
 
 
@@ -160,6 +159,19 @@ class QuestionMetric(PanelMetric):
         }
 
 
+def _writer(
+    chat: Any,
+    settings: Settings,
+    options: Mapping[str, Any],
+    make: Callable[[Ledger, TextModel], T],
+) -> T | None:
+    """Return what ``make`` makes of the model ``chat`` and its kept replies; None without one."""
+    if chat is None:
+        return None
+    model = text_model_of(text("chat", chat), settings, "questions")
+    return make(ledger_in(cache_folder(options.get("folder"), FOLDER)), model)
+
+
 class Tifa(QuestionMetric):
     """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
 
@@ -205,10 +217,7 @@ def make_tifa(
     """Make the metric of the registry; raises ``MetricError`` for a wrong option."""
     here = settings or load_settings()
     text("order", order, ("dealt", "given"))
-    maker = None
-    if chat is not None:
-        model = model_of(chat, here)
-        maker = TifaMaker(ledger_in(cache_folder(voting.get("folder"), FOLDER)), model, filter)
+    maker = _writer(chat, here, voting, lambda *by: TifaMaker(*by, filter))
     asker = QuestionSource(questions, maker, protocol, shuffled=order == "dealt")
     return Tifa(metric_judges_of(Tifa.name, here, **voting), asker, count)
 
@@ -286,11 +295,7 @@ def make_dsg(
 ) -> Dsg:
     """Make the metric of the registry; raises ``MetricError`` for a wrong option."""
     here = settings or load_settings()
-    maker = None
-    if chat is not None:
-        ledger = ledger_in(cache_folder(voting.get("folder"), FOLDER))
-        maker = DsgMaker(ledger, model_of(chat, here))
-    asker = QuestionSource(questions, maker, protocol)
+    asker = QuestionSource(questions, _writer(chat, here, voting, DsgMaker), protocol)
     return Dsg(metric_judges_of(Dsg.name, here, **voting), asker, count)
 
 
@@ -358,11 +363,8 @@ def make_soft_tifa(
     """Make the metric of the registry; raises ``MetricError`` for a wrong option."""
     here = settings or load_settings()
     bench = metric_judges_of(SoftTifa.name, here, **voting)
-    maker = None
-    if chat is not None:
-        # The questions that TIFA filters: of one model and folder they are written once for both.
-        ledger = ledger_in(cache_folder(voting.get("folder"), FOLDER))
-        maker = TifaMaker(ledger, model_of(chat, here), "choice")
+    # The questions that TIFA filters: of one model and folder they are written once for both.
+    maker = _writer(chat, here, voting, TifaMaker)
     return SoftTifa(bench, QuestionSource(questions, maker, protocol, shuffled=True), mean)
 
 
@@ -482,10 +484,10 @@ def make_blind(settings: Settings | None, chat: Any = None, folder: Any = None) 
 
     Raises ``MetricError`` without a model or for a wrong option.
     """
-    if chat is None:
+    found = _writer(chat, settings or load_settings(), {"folder": folder}, Blind)
+    if found is None:
         raise MetricError('blind needs a language model: name one, chat = "ACCOUNT:MODEL"')
-    model = model_of(chat, settings or load_settings())
-    return Blind(ledger_in(cache_folder(folder, FOLDER)), model)
+    return found
 
 
 def _relations(facts: Sequence[Fact]) -> list[Fact]:

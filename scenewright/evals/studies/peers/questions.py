@@ -31,13 +31,12 @@ from weakref import WeakValueDictionary
 
 from scenewright.agents.chat.language_replies import as_data
 from scenewright.agents.judges.pictures import character_tokens
-from scenewright.config.settings import Settings
 from scenewright.core.facts import Fact
 from scenewright.core.formats.published_questions import NUMBERS, TYPES
 from scenewright.core.predicate_statistics import DEFAULT
 from scenewright.core.questions import PROTOCOLS, QuestionForm
 from scenewright.core.scene import SceneGraph
-from scenewright.evals.annotation.panel_queries import TextModel, ask_text, text_model_of
+from scenewright.evals.annotation.panel_queries import TextModel, ask_text
 from scenewright.evals.datasets.base import DatasetError, Item
 from scenewright.evals.datasets.dsg import facts_of_rows
 from scenewright.evals.datasets.prompt_sets import FEW_CHOICES, WRONG_ANSWER, facts_of_questions
@@ -333,14 +332,6 @@ def numbered_rows(
 def plain(value: object) -> str:
     """Return a value of a reply as a line of text; empty for what is none."""
     return " ".join(str(value).split()) if isinstance(value, str | int | float) else ""
-
-
-def model_of(spec: Any, settings: Settings) -> TextModel:
-    """Return the language model ``ACCOUNT:MODEL``.
-
-    Raises ``MetricError``, ``SettingsError`` and ``AnnotationError``.
-    """
-    return text_model_of(text("chat", spec), settings, "questions")
 
 
 TIFA_PROMPTS = TIFA_QUESTIONS, FILTER, OPEN = "tifa_questions", "tifa_filter", "tifa_open"

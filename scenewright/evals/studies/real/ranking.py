@@ -150,30 +150,19 @@ class Agreement(FrozenModel):
     """Labelled pictures without this score."""
 
 
-@dataclass(frozen=True, slots=True)
-class HumanAnswer:
-    """What one person answered to one question about one picture."""
-
-    image: str
-    """The picture."""
-    question: str
-    """The question."""
-    yes: bool
-    """What they said."""
-
-
-def labels_of(answers: Iterable[HumanAnswer]) -> dict[str, float]:
+def labels_of(answers: Iterable[tuple[str, str, bool]]) -> dict[str, float]:
     """Return by picture the share of its questions to which most people said yes.
 
-    A question on which people are split evenly has no majority: it counts a half.
+    ``answers``: (picture, question, whether one person said yes). A question on which people are
+    split evenly has no majority: it counts a half.
     """
     votes: dict[tuple[str, str], list[bool]] = defaultdict(list)
     shares: dict[str, list[float]] = defaultdict(list)
-    for answer in answers:
-        votes[answer.image, answer.question].append(answer.yes)
+    for image, question, yes in answers:
+        votes[image, question].append(yes)
     for (image, _), said in votes.items():
-        yes = 2 * sum(said) - len(said)
-        shares[image].append(0.5 if yes == 0 else float(yes > 0))
+        lead = 2 * sum(said) - len(said)
+        shares[image].append(0.5 if lead == 0 else float(lead > 0))
     return {image: fmean(some) for image, some in shares.items()}
 
 
@@ -217,7 +206,7 @@ def read_labels(path: str | Path) -> dict[str, float]:
     both kinds, and for a picture that has two numbers.
     """
     file = Path(path)
-    answers: list[HumanAnswer] = []
+    answers: list[tuple[str, str, bool]] = []
     numbers: dict[str, float] = {}
     for place, row in _rows(file):
         image = str(row.get("image") or "").strip()
@@ -233,7 +222,7 @@ def read_labels(path: str | Path) -> dict[str, float]:
             raise SchemaError(
                 f"{file}, {place}: give label (a number), or question with answer (yes or no)"
             )
-        answers.append(HumanAnswer(image, question, said in _YES))
+        answers.append((image, question, said in _YES))
     if numbers and answers:
         raise SchemaError(f"{file} has labels and answers: give one of the two")
     if not numbers and not answers:

@@ -16,7 +16,6 @@ import hashlib
 import json
 import os
 import time
-import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +34,7 @@ from scenewright.config.settings import (
     settings_with,
 )
 from scenewright.core.error_text import error_text
+from scenewright.core.flushing import write_text
 from scenewright.core.images import ImageError, hash_of_image, load_image, nothing_drawn
 from scenewright.core.ports.judge import Judge
 from scenewright.core.validation import first_problem
@@ -223,14 +223,10 @@ def write_rows(path: str | os.PathLike[str], rows: Sequence[RealRow]) -> Path:
         with drafted(file.parent, file.stem) as draft:
             _write_parquet(draft, rows)
         return file
-    draft = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
     try:
-        append_lines(draft, (row.model_dump_json() for row in rows))
-        os.replace(draft, file)
+        write_text(file, "\n".join(row.model_dump_json() for row in rows))
     except OSError as error:
         raise _unwritable(file, error) from error
-    finally:
-        draft.unlink(missing_ok=True)
     return file
 
 

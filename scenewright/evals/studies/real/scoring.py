@@ -81,67 +81,48 @@ def questions_of(
     """
     if wording not in WORDINGS:
         raise ValueError(f"unknown wording {wording!r}: use one of {', '.join(WORDINGS)}")
+    published = wording == "published"
     existence = None
     pairs: list[tuple[Fact, Fact]] = []
     if attributes is not None:
-        existence = _existence(attributes, wording)
+        if attributes.existence is not None:
+            usual = attributes.existence == EXISTENCE and not published
+            question = "" if usual else attributes.existence
+            existence = _seen("exists", attributes.name, question, "is there")
         parts: dict[str, Fact] = {}
         for attribute in attributes.attributes:
-            part = attribute.part
-            seen = parts.setdefault(part.casefold(), _part_seen(part, wording))
-            parents = [seen] if existence is None else [existence, seen]
-            pairs.append((seen, _match(part, attribute.description, tuple(parents))))
+            part, description = attribute.part, attribute.description
+            question = f"Can you see the {part}?" if published else ""
+            seen = parts.setdefault(part.casefold(), _seen("part", part, question))
+            parents = (seen,) if existence is None else (existence, seen)
+            id_ = _id("match", part, description)
+            pairs.append((seen, _attribute(id_, part, part, description, parents)))
     entities: list[tuple[Fact, Fact | None]] = []
     related: list[Fact] = []
     if relations is not None:
-        there = {name: _entity_seen(name, wording) for name in relations.entities}
+        there = {
+            name: _seen("entity", name, f"Can you see {_with_article(name)}?" if published else "")
+            for name in relations.entities
+        }
         # An entity that is missing makes the score 0, so nothing more is asked then.
         above = tuple(there.values())
         for name, seen in there.items():
-            natural = _natural(name, above) if wording == "published" else None
-            entities.append((seen, natural))
+            says = "realistic and natural"
+            natural = _attribute(_id("natural", name), name, "naturalness", says, above)
+            entities.append((seen, natural if published else None))
         related = [_relation(r, relations, above, wording, seed) for r in relations.relations]
     return Questions(existence, tuple(pairs), tuple(entities), tuple(related))
 
 
-def _existence(schema: AttributeSchema, wording: Wording) -> Fact | None:
-    if schema.existence is None:
-        return None
-    question = schema.existence
-    if wording == "plain" and question == EXISTENCE:
-        question = f"{_there(schema.name)} in the image?"
-    return _seen("exists", schema.name, "is there", question)
-
-
-def _part_seen(part: str, wording: Wording) -> Fact:
-    plain = f"{_there(part)} in the image?"
-    question = plain if wording == "plain" else f"Can you see the {part}?"
-    return _seen("part", part, "can be seen", question)
-
-
-def _entity_seen(entity: str, wording: Wording) -> Fact:
-    plain = f"{_there(entity)} in the image?"
-    question = plain if wording == "plain" else f"Can you see {_with_article(entity)}?"
-    return _seen("entity", entity, "can be seen", question)
-
-
-def _seen(kind: str, what: str, says: str, question: str) -> Fact:
+def _seen(kind: str, what: str, question: str = "", says: str = "can be seen") -> Fact:
+    """Return a fact of what is seen; by default its question is that of ``plain``."""
     return Fact(
         id=_id(kind, what),
         kind="object",
         subject=what,
         statement=f"{what} {says}",
-        question=question,
+        question=question or f"{_there(what)} in the image?",
     )
-
-
-def _match(part: str, description: str, above: tuple[Fact, ...]) -> Fact:
-    return _attribute(_id("match", part, description), part, part, description, above)
-
-
-def _natural(entity: str, above: tuple[Fact, ...]) -> Fact:
-    says = "realistic and natural"
-    return _attribute(_id("natural", entity), entity, "naturalness", says, above)
 
 
 def _attribute(id: str, what: str, key: str, value: str, above: tuple[Fact, ...]) -> Fact:

@@ -376,21 +376,19 @@ class _Training:
         self, threads: ThreadPoolExecutor, last: int
     ) -> Iterator[tuple[list[int], list[Image.Image]]]:
         """Yield batches from the present step on; the next is read while one is learned."""
-        waiting: list[tuple[list[int], list[Any]]] = []
+        ahead: tuple[list[int], Iterator[Image.Image]] | None = None
         order: list[list[int]] = []
-        known = -1
         for step in range(self._step, last):
             epoch, at = divmod(step, self._an_epoch)
-            if epoch != known:
+            if not order or not at:
                 order = batches(self._classes, self._plan.batch, self._plan.seed, epoch)
-                known = epoch
             files = [self._data.train[place].file for place in order[at]]
-            waiting.append((order[at], [threads.submit(load_image, file) for file in files]))
-            if len(waiting) > 2:
-                pictures, found = waiting.pop(0)
-                yield pictures, [one.result() for one in found]
-        for pictures, found in waiting:
-            yield pictures, [one.result() for one in found]
+            now = order[at], threads.map(load_image, files)
+            if ahead is not None:
+                yield ahead[0], list(ahead[1])
+            ahead = now
+        if ahead is not None:
+            yield ahead[0], list(ahead[1])
 
     def _measured(self, doing: str) -> StyleFigures:
         self._tell(StyleProgress(doing, self._step, self._steps))

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.olip import figures_of
 from scenewright.core.ports.vision import ObjectRealism, RealismError
 from scenewright.evals.human_ratings.rated_objects import RatedObject
 from scenewright.evals.studies.olip.evaluation import (
     COLUMNS,
     FLOORS,
     evaluate,
-    figures,
     floor_scores,
     floors,
     markdown,
@@ -157,9 +157,9 @@ def test_the_table_has_the_papers_columns() -> None:
 
 
 def test_figures_are_flat() -> None:
-    found = figures({"olip": evaluate("OLIP", TRUTH, SAID)})
+    found = figures_of({"olip": evaluate("OLIP", TRUTH, SAID)})
     assert set(found) == {f"{m}.{c}.olip" for m in ("mae", "acc", "spearman") for c in COLUMNS}
-    assert found["acc.shape.olip"]["mean"] == 0.75  # type: ignore[index]
+    assert found["acc.shape.olip"]["mean"] == 0.75
 
 
 def test_ranks_are_spearmans_and_average_the_mean_of_two() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import kendalltau, spearmanr
 
-from scenewright.evals.studies.real.ranking import HumanAnswer, agreement, labels_of, read_labels
+from scenewright.evals.studies.real.ranking import agreement, labels_of, read_labels
 from scenewright.evals.studies.real.schema import SchemaError
 
 PEOPLE = {"a": 0.1, "b": 0.4, "c": 0.4, "d": 0.8, "e": 1.0}
@@ -16,7 +16,7 @@ SCORES = {"a": 0.3, "b": 0.2, "c": 0.5, "d": 0.9, "e": 0.7}
 
 def test_labels_are_the_share_of_questions_with_a_yes_of_most() -> None:
     said = {"q1": [True, True, False], "q2": [False, False, True], "q3": [True, False]}
-    answers = [HumanAnswer("a", q, yes) for q, votes in said.items() for yes in votes]
+    answers = [("a", q, yes) for q, votes in said.items() for yes in votes]
     # Yes, no, and an even split as a half.
     assert labels_of(answers) == {"a": pytest.approx(1.5 / 3)}
 

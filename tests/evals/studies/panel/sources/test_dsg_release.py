@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
+from benchmarks._published import PUBLISHED, published_scores
 from scenewright.evals.statistics.ranks import kendall, spearman
 from scenewright.evals.studies.panel.sources.dsg_release import (
     JUDGES,
@@ -25,7 +26,6 @@ from scenewright.evals.studies.panel.table import (
     JudgeColumn,
     PanelStudyError,
 )
-from scenewright.evals.studies.peers.matrix import PUBLISHED, published_scores
 
 NAN = float("nan")
 DATA = Path(__file__).resolve().parents[6] / "shared" / "data" / "dsg"
