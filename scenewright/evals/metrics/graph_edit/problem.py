@@ -393,22 +393,11 @@ class EditProblem:
         self.values: Floats = np.array(values, np.float64)
         """Savings of relations between the two."""
 
-    @cached_property
-    def _lookup(self) -> dict[tuple[int, int], float]:
-        ends = zip(self.first.tolist(), self.second.tolist(), strict=True)
-        return dict(zip(ends, self.values.tolist(), strict=True))
-
     def edges_saved(self, mapping: Mapping[int, int]) -> float:
         """Return the saving of the relations under a mapping of object numbers."""
         width = self.shape[1]
-        pairs = sorted(i * width + j for i, j in mapping.items())
-        known = self._lookup
-        if len(pairs) ** 2 < 2 * len(known):
-            return sum(
-                known.get((a, b), 0.0) for at, a in enumerate(pairs) for b in pairs[at + 1 :]
-            )
         taken = np.zeros(max(1, self.shape[0] * width), bool)
-        taken[pairs] = True
+        taken[[i * width + j for i, j in mapping.items()]] = True
         return float(self.values[taken[self.first] & taken[self.second]].sum())
 
     def saving(self, mapping: Mapping[int, int]) -> float:

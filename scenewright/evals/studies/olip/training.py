@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 
 from scenewright.core.images import ImageError, load_image
@@ -42,7 +43,7 @@ from scenewright.evals.studies.olip.splits import (
     trained_on,
 )
 from scenewright.tools.vision.realism.accuracy import normalized_error, same_class
-from scenewright.tools.vision.realism.blip import Array, BlipEncoder
+from scenewright.tools.vision.realism.blip import BlipEncoder
 from scenewright.tools.vision.realism.object_views import object_crop
 from scenewright.tools.vision.realism.olip import Olip, OlipConfig
 from scenewright.tools.vision.realism.olip_training import (
@@ -116,7 +117,9 @@ def _names(root: Path, objects: Sequence[RatedObject]) -> list[str]:
     return names
 
 
-async def _encode(root: Path, objects: Sequence[RatedObject], encoder: BlipEncoder) -> Array:
+async def _encode(
+    root: Path, objects: Sequence[RatedObject], encoder: BlipEncoder
+) -> NDArray[np.float32]:
     """Return the features of the whole picture and of the crop side by side, one row an object."""
     # By picture, so that each is opened and looked at once.
     order = sorted(range(len(objects)), key=lambda at: objects[at].image)

@@ -224,13 +224,8 @@ class DetectorJudge:
     @cached_property
     def fingerprint(self) -> str:
         """Of detector, rules and reader of colours."""
-        parts = [
-            _VERSION,
-            self.detector.fingerprint,
-            asdict(self.rules),
-            "" if self.colors is None else self.colors.fingerprint,
-        ]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        colors = "" if self.colors is None else self.colors.fingerprint
+        return _digest(_VERSION, self.detector.fingerprint, asdict(self.rules), colors)
 
     @property
     def caps(self) -> JudgeCaps:

@@ -217,7 +217,7 @@ def make_tifa(
     """Make the metric of the registry; raises ``MetricError`` for a wrong option."""
     here = settings or load_settings()
     text("order", order, ("dealt", "given"))
-    maker = _writer(chat, here, voting, lambda *by: TifaMaker(*by, filter))
+    maker = _writer(chat, here, voting, lambda *by: TifaMaker(by[0], by[1], filter))
     asker = QuestionSource(questions, maker, protocol, shuffled=order == "dealt")
     return Tifa(metric_judges_of(Tifa.name, here, **voting), asker, count)
 

@@ -50,7 +50,7 @@ from scenewright.evals.metrics.base import (
     store_in,
     text,
 )
-from scenewright.evals.runner.judging import JudgePanel, PanelJudgement, judge_picture
+from scenewright.evals.runner.judging import JudgePanel, judge_picture
 from scenewright.evals.runner.progress import side_by_side
 from scenewright.evals.store.files import drafted
 from scenewright.evals.store.json_lines import append_lines, read_lines
@@ -66,7 +66,6 @@ from scenewright.evals.studies.real.scoring import (
     WEIGHTINGS,
     WORDINGS,
     Questions,
-    RealScore,
     Weighting,
     Wording,
     questions_of,
@@ -276,28 +275,6 @@ class Picture:
     """The class: a name among the schemas."""
 
 
-@dataclass(frozen=True, slots=True)
-class RealJudgement:
-    """What a panel found in a picture."""
-
-    score: RealScore
-    """The scores."""
-    judged: PanelJudgement
-    """Verdicts and answers."""
-    spent: Mapping[str, Any]
-    """Tokens and dollars of the calls."""
-    seconds: float
-    """Wall time."""
-
-    @property
-    def reason(self) -> str:
-        """Why questions are unscored; empty if none is."""
-        if not self.score.unscored:
-            return ""
-        lost = [v.reason for v in self.judged.card.verdicts if v.state == "unscored"]
-        return next((reason for reason in lost if reason), "no judge gave a usable answer")
-
-
 class RealScorer:
     """S_att and S_rel of pictures by a panel of judges."""
 
@@ -405,12 +382,13 @@ class RealScorer:
 
     async def look(
         self, image: str, load: Callable[[], Image.Image], schema: ClassSchema, *, again: str = ""
-    ) -> RealJudgement:
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Score the picture with content hash ``image``; ``load`` gives its pixels, in a thread.
 
-        ``again`` distinguishes this call from an earlier one that left something unscored: what
-        that one paid for costs nothing now. Raises ``ImageError`` and ``StoreError``; what a judge
-        does wrong is an unscored answer.
+        Returns the columns of its row but for its name, class and style, and tokens and dollars as
+        fields of a metric's score. ``again`` distinguishes this call from an earlier one that left
+        something unscored: what that one paid for costs nothing now. Raises ``ImageError`` and
+        ``StoreError``; what a judge does wrong is an unscored answer.
         """
         questions = self.questions(schema)
         started = time.perf_counter()
@@ -429,51 +407,35 @@ class RealScorer:
         likely = None
         if self._weighting == "probability":
             likely = {verdict.fact_id: verdict.likelihood for verdict in judged.card.verdicts}
-        answers = [answer for given in judged.answers.values() for answer in given]
-        return RealJudgement(
-            score_of(questions, states, likely),
-            judged,
-            spent_on(answers),
-            seconds,
-        )
+        found = score_of(questions, states, likely)
+        lost = [v.reason for v in judged.card.verdicts if v.state == "unscored"]
+        reason = next(filter(None, lost), "no judge gave a usable answer")
+        spent = spent_on(answer for given in judged.answers.values() for answer in given)
+        columns = {
+            "digest": image,
+            "plan": self.plan(schema),
+            "attributes": 0 if schema.attributes is None else len(schema.attributes.attributes),
+            "invisible": found.invisible,
+            "wrong": found.wrong,
+            "unscored": found.unscored,
+            "reason": reason if found.unscored else "",
+            "usd": spent["usd"],
+            "tokens": spent["tokens_in"] + spent["tokens_out"],
+            "seconds": seconds,
+        }
+        if (att := found.attributes) is not None:
+            columns |= {"s_att": att.value, "s_att_hard": att.hard}
+            columns |= {"visible": att.visible, "matched": att.matched}
+        if found.relations is not None:
+            columns |= {"s_rel": found.relations.value, "s_rel_raw": found.relations.raw}
+        return columns, spent
 
 
 def row_of(
-    picture: Picture,
-    digest: str,
-    plan: str,
-    schema: ClassSchema,
-    looked: RealJudgement,
-    style: float | None = None,
+    image: str, label: str, columns: Mapping[str, Any], style: float | None = None
 ) -> RealRow:
-    """Return the judgement of a picture as a row."""
-    score = looked.score
-    att, rel = score.attributes, score.relations
-    s_att = None if att is None else att.value
-    s_rel = None if rel is None else rel.value
-    base = s_att if att is not None else s_rel
-    return RealRow(
-        image=str(picture.path),
-        label=picture.label,
-        digest=digest,
-        plan=plan,
-        s_att=s_att,
-        s_att_hard=None if att is None else att.hard,
-        attributes=0 if schema.attributes is None else len(schema.attributes.attributes),
-        visible=0 if att is None else att.visible,
-        matched=0 if att is None else att.matched,
-        s_rel=s_rel,
-        s_rel_raw=None if rel is None else rel.raw,
-        s_style=style,
-        combined=combine(base, style),
-        invisible=score.invisible,
-        wrong=score.wrong,
-        unscored=score.unscored,
-        reason=looked.reason,
-        usd=looked.spent["usd"],
-        tokens=looked.spent["tokens_in"] + looked.spent["tokens_out"],
-        seconds=looked.seconds,
-    )
+    """Return the row of a picture by what :meth:`RealScorer.look` gives."""
+    return RealRow(image=image, label=label, **columns).with_style(style)
 
 
 async def score_pictures(
@@ -551,14 +513,15 @@ async def _row(
             # What cannot be said of the style must not cost what the judges say.
             grade, unstyled = None, f"no score of style: {error_text(error)}"
     if there is None or (there.plan, there.digest) != (plan, digest):
-        looked = await scorer.look(digest, lambda: pixels, schema)
-        return _with_reason(row_of(picture, digest, plan, schema, looked, grade), unstyled)
+        columns, _ = await scorer.look(digest, lambda: pixels, schema)
+        row = row_of(str(picture.path), picture.label, columns, grade)
+        return _with_reason(row, unstyled)
     if not there.unscored and not empty:
         kept = there if there.s_style == grade else there.with_style(grade)
         return _with_reason(kept.model_copy(update={"reason": ""}), unstyled)
     turn = hashlib.sha256(there.model_dump_json().encode()).hexdigest()[:12]
-    looked = await scorer.look(digest, lambda: pixels, schema, again=turn)
-    row = row_of(picture, digest, plan, schema, looked, grade)
+    columns, _ = await scorer.look(digest, lambda: pixels, schema, again=turn)
+    row = row_of(str(picture.path), picture.label, columns, grade)
     costs = {
         "usd": row.usd + there.usd,
         "tokens": row.tokens + there.tokens,
@@ -641,12 +604,12 @@ class RealMetric:
         schema, unasked, why = self._schema(sample)
         if schema is None:
             return MetricScore(value=None, reason=why)
-        looked = await self._scorer.look(sample.image, sample.load, schema)
+        columns, spent = await self._scorer.look(sample.image, sample.load, schema)
         style = None
         if self._style is not None:
             picture = await asyncio.to_thread(sample.load)
             style = (await self._style.score([picture]))[0]
-        return self._found(looked, schema, style, unasked)
+        return self._found(row_of(schema.name, schema.name, columns, style), unasked, spent)
 
     async def expected(self, sample: Sample, size: tuple[int, int]) -> dict[str, ExpectedUsage]:
         """Return the expected calls of each judge that is not a model of this machine."""
@@ -671,31 +634,20 @@ class RealMetric:
             return None, 0, f"the scene has no {self._score} that can be asked for"
         return made, n_attributes + n_relations, ""
 
-    def _found(
-        self, looked: RealJudgement, schema: ClassSchema, style: float | None, unasked: int
-    ) -> MetricScore:
-        row = row_of(Picture(Path(schema.name), schema.name), "", "", schema, looked, style)
+    def _found(self, row: RealRow, unasked: int, spent: Mapping[str, Any]) -> MetricScore:
+        names = ("s_att", "s_att_hard", "s_rel", "s_rel_raw", "s_style")
+        parts: dict[str, float | None] = {name: getattr(row, name) for name in names}
+        for name in ("visible", "matched", "attributes"):
+            parts[name] = float(getattr(row, name)) if row.attributes else None
+        parts |= {"unscored": float(row.unscored), "unasked": float(unasked)}
         value = row.s_att if self._score == "attributes" else row.s_rel
-        parts: dict[str, float | None] = {
-            name: getattr(row, name)
-            for name in ("s_att", "s_att_hard", "s_rel", "s_rel_raw", "s_style")
-        }
-        counted = looked.score.attributes is not None
-        parts |= {
-            name: float(getattr(row, name)) if counted else None for name in ("visible", "matched")
-        }
-        parts |= {
-            "attributes": float(row.attributes) if row.attributes else None,
-            "unscored": float(row.unscored),
-            "unasked": float(unasked),
-        }
-        lost = looked.score.unscored
-        value = value if self._style is None else combine(value, style)
-        if value is not None:
-            told = f"{lost} questions could not be answered: {looked.reason}" if lost else ""
-            return MetricScore(value=value, parts=parts, reason=told, unscored=lost, **looked.spent)
-        reason = looked.reason if lost else f"the class {schema.name!r} has no {self._score}"
-        return MetricScore(value=None, parts=parts, reason=reason, unscored=lost, **looked.spent)
+        value = value if self._style is None else combine(value, row.s_style)
+        lost, reason = row.unscored, row.reason
+        if value is None:
+            reason = reason if lost else f"the class {row.label!r} has no {self._score}"
+        elif lost:
+            reason = f"{lost} questions could not be answered: {reason}"
+        return MetricScore(value=value, parts=parts, reason=reason, unscored=lost, **spent)
 
 
 def make(

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -42,7 +43,7 @@ from scenewright.evals.metrics.encoders import (
 from scenewright.evals.store.journal import Features, Journal, open_journal
 
 _THREADS = 4
-_AHEAD = 16
+_AT_ONCE = 16
 
 
 def pictures_in(folder: Path) -> list[Path]:
@@ -64,15 +65,10 @@ def digests(files: Iterable[Path]) -> Iterator[tuple[Path, str | ImageError]]:
 
     The hash is that of rows of scores. Files come in their order; a few are read at the same time.
     """
+    rest = iter(files)
     with ThreadPoolExecutor(_THREADS) as threads:
-        waiting = []
-        for file in files:
-            waiting.append((file, threads.submit(_digest, file)))
-            if len(waiting) >= _AHEAD:
-                first, found = waiting.pop(0)
-                yield first, found.result()
-        for first, found in waiting:
-            yield first, found.result()
+        while some := list(islice(rest, _AT_ONCE)):
+            yield from zip(some, threads.map(_digest, some), strict=True)
 
 
 def _digest(file: Path) -> str | ImageError:
