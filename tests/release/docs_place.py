@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from scenewright.cli.main import app
 from scenewright.config.accounts import ADDRESS_VARIABLES
-from scenewright.evals.human_ratings.store import ObjectStore, RatingStore
+from scenewright.evals.human_ratings.store import RatingStore
 from scenewright.evals.human_ratings.study import WHOLE, StudyFolder, Task
 from scenewright.mock_providers import MockSettings, ThreadedMockProviders
 from tests.evals.human_ratings.rated_objects import rate_next
@@ -218,7 +218,7 @@ def give_ratings(folder: str) -> None:
     """Rate all that a study shows, as two people on its pages."""
     study = StudyFolder(Path(folder))
     if study.study.kind == "objects":
-        with contextlib.closing(ObjectStore(study)) as objects:
+        with contextlib.closing(RatingStore(study)) as objects:
             for at, name in enumerate(("ann", "ben")):
                 rater = objects.rater(name)
                 while rate_next(objects, rater, lambda _, at=at: (4 - at, 3 + at)):
@@ -231,7 +231,7 @@ def give_ratings(folder: str) -> None:
                 showing = store.showing(rater, number)
                 assert showing is not None
                 for fact, value in _said(study.study.kind, showing.task).items():
-                    store.keep(rater, number, fact, value, lambda values: True, seconds=1.0)
+                    store.keep(rater, number, fact, value, seconds=1.0)
 
 
 def _said(kind: str, task: Task) -> dict[str, str]:

@@ -39,25 +39,9 @@ from scenewright.evals.human_ratings.store import (
     Showing,
     StoreFailed,
     now,
-    store_of,
 )
-from scenewright.evals.human_ratings.study import (
-    RatingError,
-    StudyFolder,
-    asked_of,
-    checked_value,
-    implied,
-    is_done,
-    next_asked,
-    said_of,
-)
-from scenewright.evals.human_ratings.view import (
-    address_of,
-    end_of,
-    object_view,
-    picture_at,
-    task_view,
-)
+from scenewright.evals.human_ratings.study import RatingError, StudyFolder
+from scenewright.evals.human_ratings.view import address_of, end_of, picture_at, task_view
 from scenewright.evals.reporting.pages import environment
 
 COOKIE = "scenewright-rating"
@@ -211,12 +195,9 @@ class RatingApp:
         rater = await self._rater(request)
         showing = await self._showing(rater, request)
         values = await asyncio.to_thread(self.store.values, rater, showing.number)
-        kind = self.study.kind_of(showing.task)
-        steps = len(asked_of(kind, showing.task))
-        current = next_asked(kind, showing.task, values)
+        steps = len(self.study.form(showing.task).parts)
         asked = request.query_params.get("fact", "")
-        if re.fullmatch(r"\d{1,4}", asked) and 0 < int(asked) <= steps:
-            current = int(asked) - 1
+        chosen = re.fullmatch(r"\d{1,4}", asked) and 0 < int(asked) <= steps
         progress = await asyncio.to_thread(self.store.progress, rater)
         following = await asyncio.to_thread(self.store.showing, rater, showing.number + 1)
         view = task_view(
@@ -225,38 +206,31 @@ class RatingApp:
             showing,
             progress,
             values,
-            current=0 if current is None and steps else current,
+            current=int(asked) - 1 if chosen else None,
             following=following,
-            done=is_done(kind, showing.task, values),
         )
-        if kind != "objects":
-            return self._page("task.html.j2", view=view, rater=rater, shown_at=now())
-        thing = object_view(showing, values, current, view)
-        return self._page("object.html.j2", view=view, thing=thing, rater=rater, shown_at=now())
+        return self._page("task.html.j2", view=view, rater=rater, shown_at=now())
 
     async def rate(self, request: Request) -> Response:
         """Keep an answer, then go on."""
         rater = await self._rater(request)
         showing = await self._showing(rater, request)
-        form = await _form(request)
-        kind = self.study.kind_of(showing.task)
-        fact, said, at = said_of(kind, showing.task, form.get("value", ""))
-        checked_value(kind, showing.task, fact, said)
-        shown_at = form.get("shown_at", "")
+        answer = await _form(request)
+        form = self.study.form(showing.task)
+        part, said, at = form.read(answer.get("value", ""))
+        shown_at = answer.get("shown_at", "")
         values = await asyncio.to_thread(
             self.store.keep,
             rater,
             showing.number,
-            fact,
+            part,
             said,
-            functools.partial(is_done, kind, showing.task),
-            also=implied(kind, fact),
-            seconds=_seconds(form.get("seconds", "")),
+            seconds=_seconds(answer.get("seconds", "")),
             shown_at=shown_at if _TIME.fullmatch(shown_at) else "",
         )
-        if is_done(kind, showing.task, values):
+        if form.is_done(values):
             return await self._onward(rater, showing.number)
-        again = next_asked(kind, showing.task, values, at)
+        again = form.next_part(values, at)
         place = address_of(rater, showing.number)
         return RedirectResponse(place if again is None else f"{place}?fact={again + 1}", 303)
 
@@ -453,7 +427,7 @@ async def serving(
     available or would be open to others without a token, ``StoreFailed`` if ratings cannot be kept.
     """
     token = token_for(host, token)
-    store = store_of(folder)
+    store = RatingStore(folder)
     try:
         place = listening(host, port, _BACKLOG, RatingError)
         url = url_of(host, place.getsockname()[1])

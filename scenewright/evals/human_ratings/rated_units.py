@@ -26,7 +26,6 @@ from scenewright.evals.human_ratings.study import (
     StudyFolder,
     Task,
     far_apart,
-    scores_of,
     still_needed,
 )
 from scenewright.evals.human_ratings.table import Rating, ratings_of
@@ -102,9 +101,8 @@ def judged_of(study: RatingStudy, ratings: Iterable[Rating]) -> tuple[RatedUnit,
     said: dict[str, list[RaterAnswer]] = {}
     for (task, rater), rows in together.items():
         values = {row.fact: row.value for row in rows}
-        kind = study.kind_of(tasks[task])
         try:
-            scores = scores_of(kind, tasks[task], values)
+            scores = study.form(tasks[task]).scores(values)
         except ValueError:
             continue
         times = [row.seconds for row in rows if row.seconds is not None]

@@ -1,8 +1,7 @@
 """Studies: their tasks as in ``study.json``, the order for each rater, and rules of answers.
 
 The file names the arms, so it stays on the server: a rater's page shows only pictures, in the
-rater's own order (:func:`order_for`). In functions ``kind`` is :meth:`RatingStudy.kind_of` the
-task.
+rater's own order (:func:`order_for`).
 
 Of an object two raters are asked, and one more where they differ widely (Liang et al., Sec. 3.2: by
 three or more in either question). Objects whose box does not show the object are taken out (Sec.
@@ -193,13 +192,10 @@ class RatingStudy(FrozenModel):
             return WHOLE_QUESTION
         return self.question or QUESTIONS[self.kind][task.original is None]
 
-    def may_tie(self, task: Task) -> bool:
-        """Return whether :data:`TIE` is an answer to ``task``: a choice between two pictures."""
-        return self.kind == "choice" and len(task.candidates) == 2
-
-    def kind_of(self, task: Task) -> Kind:
-        """Return how ``task`` is asked: whole pictures are scored, in a study of objects too."""
-        return "score" if self.kind == "objects" and task.thing is None else self.kind
+    def form(self, task: Task) -> Form:
+        """Return what is asked of ``task``."""
+        whole = self.kind == "objects" and task.thing is None
+        return Form("score" if whole else self.kind, task)
 
 
 class StudyFolder:
@@ -239,6 +235,10 @@ WHOLE = ""
 """In place of a fact's id: the rating is of the task as a whole."""
 
 
+Scores = tuple[int, ...]
+"""Shape and texture, or the one score of a picture as a whole."""
+
+
 def void_facts(facts: Sequence[Fact], values: Mapping[str, str]) -> frozenset[str]:
     """Return the ids of facts that are not asked because the rater denies what they depend on.
 
@@ -276,91 +276,100 @@ def sheet(facts: Sequence[Fact]) -> tuple[Fact, ...]:
     )
 
 
-def asked_of(kind: Kind, task: Task) -> tuple[str, ...]:
-    """Return the ids of questions asked one after the other: facts, or aspects of an object.
+SCORES = tuple(str(number) for number in range(1, POINTS + 1))
 
-    Empty for tasks with a single answer.
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What is asked of a task, and which answers there are.
+
+    Answers are by the id of the question, :data:`WHOLE` for the task as a whole.
     """
-    if kind == "facts":
-        return tuple(fact.id for fact in task.facts)
-    return ASPECTS if kind == "objects" else ()
 
+    kind: Kind
+    """How it is asked: whole pictures of a study of objects are scored."""
+    task: Task
 
-def unasked(kind: Kind, task: Task, values: Mapping[str, str]) -> frozenset[str]:
-    """Return the ids of answers that are ignored given the other ``values``.
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the ids of questions asked one after the other: facts, or aspects of an object."""
+        if self.kind == "facts":
+            return tuple(fact.id for fact in self.task.facts)
+        return ASPECTS if self.kind == "objects" else ()
 
-    These are facts whose parent is denied, and scores of an object that the rater takes out.
-    """
-    if kind == "facts":
-        return void_facts(task.facts, values)
-    if kind == "objects":
-        return frozenset(ASPECTS if values.get(WHOLE) == UNFIT else (WHOLE,))
-    return frozenset()
+    def allowed(self, part: str) -> tuple[str, ...]:
+        """Return the answers to a question; none for one that the task does not have."""
+        if part != WHOLE:
+            return () if part not in self.parts else FACT_VALUES if self.kind == "facts" else SCORES
+        if self.kind == "choice":
+            n = len(self.task.candidates)
+            return (*map(str, range(1, n + 1)), *((TIE,) if n == 2 else ()))
+        return {"score": SCORES, "objects": (UNFIT,)}.get(self.kind, ())
 
+    def ignored(self, values: Mapping[str, str]) -> frozenset[str]:
+        """Return the ids of answers that do not count given the other ``values``.
 
-def is_done(kind: Kind, task: Task, values: Mapping[str, str]) -> bool:
-    """Return whether ``values`` answer all of ``task``."""
-    if kind not in ("facts", "objects"):
-        return WHOLE in values
-    void = unasked(kind, task, values)
-    return all(one in void or one in values for one in asked_of(kind, task))
+        These are facts whose parent is denied, and scores of an object that the rater takes out.
+        """
+        if self.kind == "facts":
+            return void_facts(self.task.facts, values)
+        if self.kind == "objects":
+            return frozenset(ASPECTS if values.get(WHOLE) == UNFIT else (WHOLE,))
+        return frozenset()
 
+    def open_parts(self, values: Mapping[str, str]) -> list[int]:
+        """Return the indices of the questions that ``values`` leave open."""
+        void = self.ignored(values)
+        return [n for n, one in enumerate(self.parts) if one not in void and one not in values]
 
-def next_asked(kind: Kind, task: Task, values: Mapping[str, str], after: int = -1) -> int | None:
-    """Return the index of the first open question after ``after``, else of the first open one.
+    def is_done(self, values: Mapping[str, str]) -> bool:
+        """Return whether ``values`` answer all of the task."""
+        return not self.open_parts(values) if self.parts else WHOLE in values
 
-    None if all are answered.
-    """
-    void = unasked(kind, task, values)
-    asked = asked_of(kind, task)
-    still = [n for n, one in enumerate(asked) if one not in void and one not in values]
-    return next((n for n in still if n > after), still[0] if still else None)
+    def next_part(self, values: Mapping[str, str], after: int = -1) -> int | None:
+        """Return the index of the first open question after ``after``, else of the first open one.
 
+        None if all are answered.
+        """
+        still = self.open_parts(values)
+        return next((n for n in still if n > after), still[0] if still else None)
 
-def said_of(kind: Kind, task: Task, text: str) -> tuple[str, str, int]:
-    """Return a page's answer as (id of the question, value, its index or -1 for the whole task).
+    def read(self, text: str) -> tuple[str, str, int]:
+        """Return a page's answer as (id of the question, value, its index or -1 for the whole).
 
-    ``3`` answers the whole task, ``2:yes`` its second question; ``0:cannot tell`` is about an
-    object as a whole. :func:`checked_value` rejects invalid answers.
-    """
-    asked = asked_of(kind, task)
-    if not asked:
-        return WHOLE, text, -1
-    number, _, said = text.partition(":")
-    if number.isascii() and number.isdecimal() and 0 < int(number[:6]) <= len(asked):
-        return asked[int(number[:6]) - 1], said, int(number[:6]) - 1
-    return WHOLE, said, -1
-
-
-def implied(kind: Kind, fact: str) -> dict[str, str]:
-    """Return answers implied by an answer to ``fact``: a scored object can be rated."""
-    return {WHOLE: FIT} if kind == "objects" and fact != WHOLE else {}
-
-
-def checked_value(kind: Kind, task: Task, fact: str, value: str) -> str:
-    """Return ``value`` if it answers ``fact`` (empty: the whole task).
-
-    Raises ``RatingError`` for an invalid answer.
-    """
-    scores = [str(number) for number in range(1, POINTS + 1)]
-    if kind == "facts":
-        if fact not in {known.id for known in task.facts}:
+        ``3`` answers the whole task, ``2:yes`` its second question; ``0:cannot tell`` is about an
+        object as a whole. Raises ``RatingError`` for an invalid answer.
+        """
+        part, value, at = WHOLE, text, -1
+        if self.parts:
+            number, _, value = text.partition(":")
+            if number.isascii() and number.isdecimal() and 0 < int(number[:6]) <= len(self.parts):
+                at = int(number[:6]) - 1
+                part = self.parts[at]
+        allowed = self.allowed(part)
+        if not allowed:
             raise RatingError("this task has no such statement: reload the page")
-        allowed: Sequence[str] = FACT_VALUES
-    elif kind == "objects":
-        allowed = (UNFIT,) if fact == WHOLE else scores
-    else:
-        if fact != WHOLE:
-            raise RatingError("this task has no statements: reload the page")
-        choices = [str(number) for number in range(1, len(task.candidates) + 1)]
-        if len(choices) == 2:
-            choices.append(TIE)
-        allowed = scores if kind == "score" else choices
-    if value not in allowed:
-        raise RatingError(
-            f"{value[:40]!r} is not an answer to this question: give one of {', '.join(allowed)}"
-        )
-    return value
+        if value not in allowed:
+            raise RatingError(
+                f"{value[:40]!r} is not an answer to this question: give one of "
+                f"{', '.join(allowed)}"
+            )
+        return part, value, at
+
+    def implied(self, part: str) -> dict[str, str]:
+        """Return answers implied by an answer to ``part``: a scored object can be rated."""
+        return {WHOLE: FIT} if self.kind == "objects" and part != WHOLE else {}
+
+    def scores(self, values: Mapping[str, str]) -> Scores | None:
+        """Return the scores in one rater's ``values`` of a finished task; None: it is left out.
+
+        Raises ``ValueError`` for a task that the rater has not finished.
+        """
+        if not self.is_done(values):
+            raise ValueError(f"the rater has not finished task {self.task.id}")
+        if self.kind == "objects":
+            return None if values.get(WHOLE) == UNFIT else tuple(int(values[a]) for a in ASPECTS)
+        return (int(values[WHOLE]),)
 
 
 GAP = 10
@@ -404,22 +413,6 @@ def order_for(study: RatingStudy, rater: str) -> tuple[Place, ...]:
         rng.shuffle(slots)
         places.append(Place(tasks[at], tuple(slots), repeat))
     return tuple(places)
-
-
-Scores = tuple[int, ...]
-"""Shape and texture, or the one score of a picture as a whole."""
-
-
-def scores_of(kind: Kind, task: Task, values: Mapping[str, str]) -> Scores | None:
-    """Return the scores in one rater's ``values`` of a finished task; None: it is left out.
-
-    Raises ``ValueError`` for a task that the rater has not finished.
-    """
-    if not is_done(kind, task, values):
-        raise ValueError(f"the rater has not finished task {task.id}")
-    if kind == "objects":
-        return None if values.get(WHOLE) == UNFIT else tuple(int(values[a]) for a in ASPECTS)
-    return (int(values[WHOLE]),)
 
 
 def far_apart(given: Sequence[Scores], rule: Rule) -> bool:

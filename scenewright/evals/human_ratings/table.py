@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from scenewright.agents.judges.replay import Row, Table, TableError, read_table
 from scenewright.core.facts import Fact
-from scenewright.evals.human_ratings.store import Kept, store_of
+from scenewright.evals.human_ratings.store import Kept, RatingStore
 from scenewright.evals.human_ratings.study import (
     ARM_SEPARATOR,
     ASPECTS,
@@ -29,7 +29,6 @@ from scenewright.evals.human_ratings.study import (
     RatingStudy,
     StudyFolder,
     put_csv,
-    unasked,
     void_facts,
 )
 from scenewright.evals.statistics.figures import Array, Pictured
@@ -83,7 +82,7 @@ def ratings_of(folder: StudyFolder) -> tuple[Rating, ...]:
     Answers to a fact that the same rater made void later are left out. Raises ``StoreFailed`` or
     ``RatingError`` for a database that cannot be read.
     """
-    store = store_of(folder)
+    store = RatingStore(folder)
     try:
         return tuple(_rows(folder.study, store.all()))
     finally:
@@ -98,7 +97,7 @@ def _rows(study: RatingStudy, kept: Iterable[Kept]) -> Iterator[Rating]:
         showing = together[0].showing
         task = showing.task
         shown = tuple(task.candidates[slot].arm for slot in showing.slots)
-        void = unasked(study.kind_of(task), task, {one.fact: one.value for one in together})
+        void = study.form(task).ignored({one.fact: one.value for one in together})
         order = {fact.id: at for at, fact in enumerate(task.facts)}
         for one in sorted(together, key=lambda k: order.get(k.fact, -1)):
             if one.fact in void:

@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw
 from scenewright.evals.human_ratings.making import ObjectStudySpec, make_object_study
 from scenewright.evals.human_ratings.rated_objects import RatedObject, write_objects
 from scenewright.evals.human_ratings.sources import read_rated
-from scenewright.evals.human_ratings.store import ObjectStore, Rater, Showing
+from scenewright.evals.human_ratings.store import Rater, RatingStore, Showing
 from scenewright.evals.human_ratings.study import (
     ASPECTS,
     UNFIT,
@@ -19,8 +19,6 @@ from scenewright.evals.human_ratings.study import (
     StudyFolder,
     Task,
     Thing,
-    implied,
-    is_done,
 )
 from scenewright.evals.human_ratings.table import Rating
 
@@ -70,9 +68,9 @@ def thing_of(task: Task) -> Thing:
     return task.thing
 
 
-def rate(store: ObjectStore, rater: Rater, showing: Showing, scores: Scores | None) -> None:
+def rate(store: RatingStore, rater: Rater, showing: Showing, scores: Scores | None) -> None:
     """Answer one showing as the page would."""
-    kind = store.study.kind_of(showing.task)
+    kind = store.study.form(showing.task).kind
     said: Mapping[str, str]
     if scores is None:
         said = {WHOLE: UNFIT}
@@ -86,13 +84,11 @@ def rate(store: ObjectStore, rater: Rater, showing: Showing, scores: Scores | No
             showing.number,
             fact,
             value,
-            lambda values: is_done(kind, showing.task, values),
-            also=implied(kind, fact),
             seconds=1.5,
         )
 
 
-def rate_next(store: ObjectStore, rater: Rater, habit: Habit) -> Task | None:
+def rate_next(store: RatingStore, rater: Rater, habit: Habit) -> Task | None:
     """Rate what the rater is given next; none: nothing needs them."""
     number = store.open_after(rater)
     if number is None:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 
 from scenewright.evals.human_ratings.app import create_app
-from scenewright.evals.human_ratings.store import store_of
+from scenewright.evals.human_ratings.store import RatingStore
 from scenewright.evals.human_ratings.study import StudyFolder
 
 OWN = "http://127.0.0.1"
@@ -22,7 +22,7 @@ async def client(
     folder: StudyFolder, token: str | None = None, base: str = OWN
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of the pages of ``folder``, which follows redirects."""
-    store = store_of(folder)
+    store = RatingStore(folder)
     transport = httpx2.ASGITransport(app=create_app(folder, store, token))
     try:
         async with httpx2.AsyncClient(

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scenewright.evals.human_ratings.rated_units import RatedUnit, judged_of
-from scenewright.evals.human_ratings.store import CLAIM_SECONDS, MOST_OPEN, ObjectStore, store_of
+from scenewright.evals.human_ratings.store import CLAIM_SECONDS, MOST_OPEN, RatingStore
 from scenewright.evals.human_ratings.study import (
     Rule,
     Scores,
@@ -32,8 +32,8 @@ PAPER = Rule()
 
 
 @contextmanager
-def opened(folder: StudyFolder, clock: list[float] | None = None) -> Iterator[ObjectStore]:
-    store = ObjectStore(folder, (lambda: clock[0]) if clock else lambda: 0.0)
+def opened(folder: StudyFolder, clock: list[float] | None = None) -> Iterator[RatingStore]:
+    store = RatingStore(folder, (lambda: clock[0]) if clock else lambda: 0.0)
     try:
         yield store
     finally:
@@ -275,7 +275,7 @@ def test_orders_differ_between_raters_but_not_between_visits(tmp_path: Path) -> 
 
 def test_other_kinds_still_show_all_tasks_to_all(tmp_path: Path) -> None:
     folder = study_in(tmp_path / "s", evaluation(tmp_path / "e", 2), kind="score")
-    store = store_of(folder)
+    store = RatingStore(folder)
     totals = [store.progress(store.rater(name)).total for name in "abc"]
     store.close()
     assert totals == [len(folder.study.tasks)] * 3

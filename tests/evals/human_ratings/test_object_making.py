@@ -24,7 +24,7 @@ from scenewright.evals.human_ratings.sources import (
     read_rated,
     read_source,
 )
-from scenewright.evals.human_ratings.store import ObjectStore
+from scenewright.evals.human_ratings.store import RatingStore
 from scenewright.evals.human_ratings.study import RatingError, Rule, StudyFolder, Task
 from scenewright.evals.human_ratings.table import ratings_of, read_csv, write_csv
 from tests.doubles import painted
@@ -211,7 +211,7 @@ def rated_study(folder: Path, seed: int = 0, **wish: object) -> StudyFolder:
         for name in ("Ann", "Bea", "Cid")
         for task in found.study.tasks
     }
-    store = ObjectStore(found)
+    store = RatingStore(found)
     for name in ("Ann", "Bea", "Cid"):
         person = store.rater(name)
 
@@ -275,7 +275,7 @@ def test_the_export_is_deterministic_and_can_be_rated_again(tmp_path: Path) -> N
 
 def test_unfinished_objects_come_only_when_asked_for(tmp_path: Path) -> None:
     folder = objects_study(tmp_path, rule=Rule(raters=2))
-    store = ObjectStore(folder)
+    store = RatingStore(folder)
     ann = store.rater("Ann")
     for _ in range(3):
         rate_next(store, ann, lambda _: (2, 4))

@@ -20,7 +20,7 @@ from scenewright.evals.human_ratings.report import (
     rating_report,
     write_rating_report,
 )
-from scenewright.evals.human_ratings.store import ObjectStore
+from scenewright.evals.human_ratings.store import RatingStore
 from scenewright.evals.human_ratings.study import (
     Candidate,
     RatingError,
@@ -222,7 +222,7 @@ def test_bias_and_kappa_of_simulated_raters_come_back() -> None:
 
 def test_raters_over_the_store_are_reported_as_they_rated(tmp_path: Path) -> None:
     folder = objects_study(tmp_path, pictures=12, whole_share=0.5)
-    store = ObjectStore(folder)
+    store = RatingStore(folder)
     people = [store.rater(name) for name in ("Ann", "Bea", "Cid")]
     score = {"Ann": 5, "Bea": 1, "Cid": 4}
     for person in people:

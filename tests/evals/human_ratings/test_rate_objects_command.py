@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from scenewright.cli.main import app
 from scenewright.evals.human_ratings.rated_objects import read_objects
-from scenewright.evals.human_ratings.store import ObjectStore
+from scenewright.evals.human_ratings.store import RatingStore
 from scenewright.evals.human_ratings.study import StudyFolder
 from tests.evals.human_ratings.rated import evaluation
 from tests.evals.human_ratings.rated_objects import rate_next, rated_set
@@ -30,7 +30,7 @@ def call(*arguments: str) -> Result:
 
 
 def rate_all(folder: str, *names: str) -> None:
-    store = ObjectStore(StudyFolder(Path(folder)))
+    store = RatingStore(StudyFolder(Path(folder)))
     for at, name in enumerate(names):
         rater = store.rater(name)
         while rate_next(store, rater, lambda _, at=at: (4 - at, 3 + at)):

@@ -19,8 +19,6 @@ from scenewright.evals.human_ratings.study import (
     STUDY,
     RatingError,
     StudyFolder,
-    is_done,
-    next_asked,
     void_facts,
 )
 from scenewright.evals.human_ratings.table import ratings_of
@@ -48,7 +46,7 @@ def say(folder: StudyFolder, rater: str, place: int, **values: str) -> None:
     assert showing is not None
     for name, value in values.items():
         fact = globals()[name]
-        store.keep(who, place, fact, value, lambda v: is_done("facts", showing.task, v))
+        store.keep(who, place, fact, value)
     store.close()
 
 
@@ -104,7 +102,7 @@ def test_what_a_rater_denied_is_asked_no_further(tmp_path: Path, protocol: Proto
     (task,) = folder.study.tasks
     assert void_facts(task.facts, {DOG: "no"}) == {RED, LEFT}
     assert void_facts(task.facts, {BALL: "no"}) == {LEFT}
-    assert is_done("facts", task, {DOG: "no", BALL: "yes"})
+    assert folder.study.form(task).is_done({DOG: "no", BALL: "yes"})
     say(folder, "Ann", 1, RED="yes", LEFT="yes", DOG="no", BALL="yes")
     write_labels(folder, ratings_of(folder), tmp_path / "labels.csv")
     questions = {known.fact.question for known in read_labels(tmp_path / "labels.csv")}
@@ -125,7 +123,7 @@ def test_a_study_of_before_knows_what_its_facts_depend_on(tmp_path: Path) -> Non
     who = store.rater("Ann")
     for fact in facts:
         said = "no" if fact.kind == "object" and fact.classes == ("ball",) else "yes"
-        store.keep(who, 1, fact.id, said, lambda values: True)
+        store.keep(who, 1, fact.id, said)
     store.close()
     count = write_labels(folder, ratings_of(folder), tmp_path / "labels.csv")
     found = {(k.fact.question, k.holds) for k in read_labels(tmp_path / "labels.csv")}
@@ -226,8 +224,9 @@ def test_ratings_calibrate_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_every_fact_of_a_task_is_asked(one: StudyFolder) -> None:
     task = one.study.tasks[0]
+    form = one.study.form(task)
     values: dict[str, str] = {}
-    while (at := next_asked("facts", task, values)) is not None:
+    while (at := form.next_part(values)) is not None:
         values[task.facts[at].id] = "yes"
     assert set(values) == {DOG, BALL, RED, LEFT}
-    assert is_done("facts", task, values)
+    assert form.is_done(values)

@@ -20,7 +20,7 @@ from scenewright.evals.human_ratings.labels import write_labels
 from scenewright.evals.human_ratings.making import RatingStudySpec, make_study
 from scenewright.evals.human_ratings.sources import read_source
 from scenewright.evals.human_ratings.store import RatingStore
-from scenewright.evals.human_ratings.study import StudyFolder, is_done
+from scenewright.evals.human_ratings.study import StudyFolder
 from scenewright.evals.human_ratings.table import ratings_of
 from scenewright.evals.judge_reports.grading import Grading
 from scenewright.evals.judge_reports.labelled_facts import LabelError, read_labels
@@ -126,7 +126,7 @@ async def test_people_rate_them_and_labels_come_of_it(tmp_path: Path) -> None:
     who = store.rater("Ann")
     for fact in task.facts:
         value = "no" if fact.statement == "There is no person." else "yes"
-        store.keep(who, 1, fact.id, value, lambda v: is_done("facts", task, v))
+        store.keep(who, 1, fact.id, value)
     store.close()
     write_labels(folder, ratings_of(folder), tmp_path / "labels.csv")
     found = {one.fact.question: one for one in read_labels(tmp_path / "labels.csv")}
