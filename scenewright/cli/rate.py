@@ -22,7 +22,7 @@ from scenewright.cli.app import App, resumable
 from scenewright.cli.progress import show_progress
 
 if TYPE_CHECKING:
-    from scenewright.evals.human_ratings.sources import ObjectSource
+    from scenewright.evals.human_ratings.sources import Source
     from scenewright.evals.human_ratings.study import Kind, RatingStudy, Tick
 
 app = App(
@@ -87,7 +87,7 @@ def make(
         seed=seed,
         repeats=repeats,
         question=question.strip(),
-        name=name.strip() or "Rating pictures",
+        name=name.strip(),
         scale=(ends[0], ends[1]),
         side=side,
     )
@@ -149,11 +149,12 @@ def objects(
     """
     from scenewright.core.ports.vision import DetectionError
     from scenewright.evals.human_ratings import sources
-    from scenewright.evals.human_ratings.making import ObjectStudySpec, make_object_study
+    from scenewright.evals.human_ratings.making import RatingStudySpec, make_study
     from scenewright.evals.human_ratings.study import Rule
     from scenewright.runs.model_factory.local_models import DetectorSettings, detector_of
 
-    spec = ObjectStudySpec(
+    spec = RatingStudySpec(
+        kind="objects",
         n=n,
         whole_share=whole,
         least_share=least_share,
@@ -161,12 +162,12 @@ def objects(
         rule=Rule(raters=raters, apart=apart),
         seed=seed,
         question=question.strip(),
-        name=name.strip() or "Rating objects",
+        name=name.strip(),
         side=side,
     )
     off = quiet or as_json
 
-    async def detect(spec: str, show: Tick) -> ObjectSource:
+    async def detect(spec: str, show: Tick) -> Source:
         pictures, classes = sources.read_source(source), terminal.split_list(labels)
         try:
             finder = detector_of(spec, DetectorSettings(images=images))
@@ -198,7 +199,7 @@ def objects(
             "add a detector (--detector miniature)"
         )
     with show_progress("copying pictures", off, lines=False) as show:
-        study = make_object_study(found, spec, out, show)
+        study = make_study(found, spec, out, show)
     things = [task for task in study.tasks if task.thing is not None]
     pictures = len({task.candidates[0].image for task in things})
     wholes = len(study.tasks) - len(things)

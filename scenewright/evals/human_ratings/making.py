@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 from pydantic import ValidationError
@@ -22,13 +21,7 @@ from scenewright.core.images import ImageError, load_image, nothing_drawn, png_b
 from scenewright.core.ports.vision import Box, Detection
 from scenewright.core.sentences import scene_sentences, worded_facts
 from scenewright.core.validation import first_problem
-from scenewright.evals.human_ratings.sources import (
-    Entry,
-    ObjectSource,
-    Pictured,
-    Source,
-    match_arms,
-)
+from scenewright.evals.human_ratings.sources import Entry, Pictured, Source, match_arms
 from scenewright.evals.human_ratings.study import (
     IMAGES,
     STUDY,
@@ -103,55 +96,74 @@ MOST_ARMS = 8
 
 @dataclass(frozen=True, slots=True)
 class RatingStudySpec:
-    """Options of a study of pictures."""
+    """Options of a study."""
 
     kind: Kind
     arms: tuple[str, ...] = ()
     """Which arms; empty: all."""
     n: int | None = None
-    """Tasks; none: as many as there are."""
+    """Tasks, or objects; none: as many as there are."""
     seed: int = 0
     """Seed of the draw and of all orders."""
     repeats: float = 0.0
     """Share of the tasks shown twice."""
     question: str = ""
     """Question to raters; empty: that of the kind."""
-    name: str = "Rating pictures"
-    """Title that raters see; it must not reveal the arms."""
+    name: str = ""
+    """Title that raters see; it must not reveal the arms. Empty: one that says what is rated."""
     scale: tuple[str, str] = ("not at all", "completely")
     """Meanings of 1 and 5."""
     side: int | None = None
-    """Pixels of the longest side that all pictures are scaled to."""
+    """Pixels of the longest side that all pictures are scaled to; boxes and crops with them."""
+    whole_share: float = 0.0
+    """Share of the pictures of objects that are also rated as a whole."""
+    least_share: float = LEAST_SHARE
+    """Least share of the picture that an object covers."""
+    least_score: float = LEAST_SCORE
+    """Least confidence of its detection."""
+    rule: Rule = field(default_factory=Rule)
+    """How many raters an object gets."""
 
 
 def make_study(
     source: Source, wish: RatingStudySpec, folder: Path, tick: Tick | None = None
 ) -> RatingStudy:
-    """Make a study of pictures in ``folder`` and return it.
+    """Make a study in ``folder`` and return it.
 
-    Items come in an order drawn with the seed. Items that lack an arm's picture, a fact or a
-    readable file are left out and counted, and so are choices between identical pictures. Pictures
-    that are rated one by one come with all arms of an item, so that arms are compared on the same
-    items. Raises ``RatingError`` for options that cannot be met and a folder that holds a study.
+    Items or objects come in an order drawn with the seed. Items that lack an arm's picture, a fact
+    or a readable file are left out and counted, and so are choices between identical pictures.
+    Pictures that are rated one by one come with all arms of an item, so that arms are compared on
+    the same items. Objects are filtered as in the paper
+    (:func:`~scenewright.tools.vision.realism.pictures.scored_objects`). Raises ``RatingError`` for
+    options that cannot be met and a folder that holds a study.
     """
+    objects = wish.kind == "objects"
     arms = match_arms(wish.arms, source.arms) if wish.arms else source.arms
-    _check(wish, folder, "tasks")
-    if wish.kind == "choice" and not 2 <= len(arms) <= MOST_ARMS:
-        raise RatingError(
-            f"a choice is between 2 and {MOST_ARMS} arms, not {len(arms)}: name them with --arms"
-        )
-    entries = list(source.entries)
-    random.Random(f"items {wish.seed}").shuffle(entries)
-    each = 1 if wish.kind == "choice" else len(arms)
-    most = len(entries) * each if wish.n is None else wish.n
-    pictures = Pictures(folder, wish.side)
+    _check(wish, arms, folder)
     left_out = Counter(source.left_out)
+    found: list[Entry | _Drawn] = list(source.entries)
+    if objects:
+        found = [drawn for picture in source.objects for drawn in _fit(picture, wish, left_out)]
+    random.Random(f"{'objects' if objects else 'items'} {wish.seed}").shuffle(found)
+    each = len(arms) if wish.kind in ("facts", "score") else 1
+    most = len(found) * each if wish.n is None else wish.n
+    pictures = Pictures(folder, wish.side)
     tasks: list[Task] = []
-    for entry in entries:
+    # An object that cannot be shown has no other in its place.
+    for one in found[:most] if objects else found:
         if len(tasks) >= most:
             break
+        number = len(tasks) + 1
         try:
-            tasks.extend(_tasks(entry, wish.kind, arms, pictures, len(tasks) + 1))
+            if isinstance(one, Entry):
+                tasks.extend(_tasks(one, wish.kind, arms, pictures, number))
+            else:
+                tasks.append(_object_task(one, pictures, f"t{number}", wish.side))
+        except ImageError:
+            picture = "the picture" if objects else "a picture of it"
+            left_out[f"{picture} cannot be read"] += 1
+        except ValidationError as error:
+            raise RatingError(first_problem(error)) from error
         except _Unfit as unfit:
             left_out[str(unfit)] += 1
         if tick is not None:
@@ -160,28 +172,27 @@ def make_study(
     if not tasks:
         why = "; ".join(f"{n} × {reason}" for reason, n in left_out.items())
         raise RatingError(
-            f"{source.about}: no item can be rated ({why}): name other arms (--arms) or another "
-            "kind of task (--kind)"
+            f"{source.about}: no {'object' if objects else 'item'} can be rated"
+            f"{f' ({why})' if why else ''}: "
+            + (
+                "lower --least-share or --least-score, or name another detector"
+                if objects
+                else "name other arms (--arms) or another kind of task (--kind)"
+            )
         )
-    return _written(
-        folder,
-        tasks,
-        wish,
-        kind=wish.kind,
-        arms=arms,
-        scale=wish.scale,
-        repeats=wish.repeats,
-        source=source.about,
-        left_out=dict(left_out),
-    )
-
-
-def _written(
-    folder: Path, tasks: Sequence[Task], wish: RatingStudySpec | ObjectStudySpec, **fields: Any
-) -> RatingStudy:
     try:
         study = RatingStudy(
-            name=wish.name, question=wish.question, seed=wish.seed, tasks=tuple(tasks), **fields
+            name=wish.name or f"Rating {'objects' if objects else 'pictures'}",
+            kind=wish.kind,
+            arms=arms,
+            question=wish.question,
+            scale=(ANCHORS[0], ANCHORS[-1]) if objects else wish.scale,
+            seed=wish.seed,
+            repeats=wish.repeats,
+            rule=wish.rule,
+            source=source.about,
+            left_out=dict(left_out),
+            tasks=(*tasks, *(_wholes(tasks, wish) if objects else ())),
         )
     except ValidationError as error:
         raise RatingError(first_problem(error)) from error
@@ -193,15 +204,27 @@ class _Unfit(Exception):
     """Reason why an item cannot be rated."""
 
 
-def _check(wish: RatingStudySpec | ObjectStudySpec, folder: Path, what: str) -> None:
+def _check(wish: RatingStudySpec, arms: Sequence[str], folder: Path) -> None:
     if (folder / STUDY).exists():
         raise RatingError(
             f"{folder} holds a study already, and ratings may belong to it: name another --out"
         )
     if wish.n is not None and wish.n < 1:
+        what = "objects" if wish.kind == "objects" else "tasks"
         raise RatingError(f"{wish.n} {what} cannot be rated: ask for one or more")
     if wish.side is not None and not 16 <= wish.side <= 4096:
         raise RatingError(f"a side of {wish.side} pixels: give one from 16 to 4096")
+    if wish.kind == "choice" and not 2 <= len(arms) <= MOST_ARMS:
+        raise RatingError(
+            f"a choice is between 2 and {MOST_ARMS} arms, not {len(arms)}: name them with --arms"
+        )
+    for name, share in (
+        ("a share of whole pictures", wish.whole_share),
+        ("a least share of the picture", wish.least_share),
+        ("a least confidence", wish.least_score),
+    ):
+        if not 0.0 <= share <= 1.0:
+            raise RatingError(f"{name} of {share}: give a number from 0 to 1")
 
 
 def _tasks(
@@ -212,13 +235,8 @@ def _tasks(
         raise _Unfit("an arm has no picture of it")
     if kind == "facts" and not entry.facts:
         raise _Unfit("it has no facts")
-    try:
-        candidates = [Candidate(arm=a, image=pictures.put(entry.pictures[a])) for a in arms]
-        original = None if entry.original is None else pictures.put(entry.original)
-    except ImageError as error:
-        raise _Unfit("a picture of it cannot be read") from error
-    except ValidationError as error:
-        raise RatingError(first_problem(error)) from error
+    candidates = [Candidate(arm=a, image=pictures.put(entry.pictures[a])) for a in arms]
+    original = None if entry.original is None else pictures.put(entry.original)
     if kind == "choice" and len({c.image for c in candidates}) < len(candidates):
         raise _Unfit("two arms give the same picture")
     groups = [candidates] if kind == "choice" else [[c] for c in candidates]
@@ -243,30 +261,6 @@ def _tasks(
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectStudySpec:
-    """Options of a study of objects."""
-
-    n: int | None = None
-    """Objects; none: as many as there are."""
-    whole_share: float = 0.0
-    """Share of the pictures that are also rated as a whole."""
-    least_share: float = LEAST_SHARE
-    """Least share of the picture that an object covers."""
-    least_score: float = LEAST_SCORE
-    """Least confidence of its detection."""
-    rule: Rule = field(default_factory=Rule)
-    """How many raters an object gets."""
-    seed: int = 0
-    """Seed of the draw and of all orders."""
-    question: str = ""
-    """Question to raters; empty: the usual one."""
-    name: str = "Rating objects"
-    """Title that raters see; it must not reveal the sources."""
-    side: int | None = None
-    """Pixels of the longest side that all pictures are scaled to; boxes and crops with them."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Drawn:
     picture: Pictured
     thing: Detection
@@ -274,60 +268,7 @@ class _Drawn:
     id: str
 
 
-def make_object_study(
-    source: ObjectSource, wish: ObjectStudySpec, folder: Path, tick: Tick | None = None
-) -> RatingStudy:
-    """Make a study of objects in ``folder`` and return it.
-
-    Objects are filtered as in the paper
-    (:func:`~scenewright.tools.vision.realism.pictures.scored_objects`) and drawn in an order of the
-    seed; left out ones are counted. Raises ``RatingError`` for options that cannot be met and a
-    folder that holds a study.
-    """
-    _check(wish, folder, "objects")
-    for name, share in (
-        ("a share of whole pictures", wish.whole_share),
-        ("a least share of the picture", wish.least_share),
-        ("a least confidence", wish.least_score),
-    ):
-        if not 0.0 <= share <= 1.0:
-            raise RatingError(f"{name} of {share}: give a number from 0 to 1")
-    left_out = Counter(source.left_out)
-    found = [drawn for picture in source.pictures for drawn in _fit(picture, wish, left_out)]
-    random.Random(f"objects {wish.seed}").shuffle(found)
-    found = found[: wish.n]
-    pictures = Pictures(folder, wish.side)
-    tasks: list[Task] = []
-    for done, drawn in enumerate(found, start=1):
-        try:
-            tasks.append(_task(drawn, pictures, f"t{done}", wish.side))
-        except ImageError:
-            left_out["the picture cannot be read"] += 1
-        except _Unfit as unfit:
-            left_out[str(unfit)] += 1
-        if tick is not None:
-            tick(done, len(found))
-    if not tasks:
-        why = "; ".join(f"{n} × {reason}" for reason, n in left_out.items())
-        raise RatingError(
-            f"{source.about}: no object can be rated{f' ({why})' if why else ''}: lower "
-            "--least-share or --least-score, or name another detector"
-        )
-    tasks += _wholes(tasks, wish)
-    return _written(
-        folder,
-        tasks,
-        wish,
-        kind="objects",
-        arms=tuple(dict.fromkeys(picture.source for picture in source.pictures)),
-        scale=(ANCHORS[0], ANCHORS[-1]),
-        rule=wish.rule,
-        source=source.about,
-        left_out=dict(left_out),
-    )
-
-
-def _fit(picture: Pictured, wish: ObjectStudySpec, left_out: Counter[str]) -> Iterator[_Drawn]:
+def _fit(picture: Pictured, wish: RatingStudySpec, left_out: Counter[str]) -> Iterator[_Drawn]:
     ids = {id(thing): name for thing, name in zip(picture.things, picture.ids, strict=False)}
     kept = scored_objects(
         picture.things,
@@ -350,7 +291,7 @@ def _fit(picture: Pictured, wish: ObjectStudySpec, left_out: Counter[str]) -> It
         yield _Drawn(picture, thing, box, name)
 
 
-def _task(drawn: _Drawn, pictures: Pictures, name: str, side: int | None) -> Task:
+def _object_task(drawn: _Drawn, pictures: Pictures, name: str, side: int | None) -> Task:
     picture = drawn.picture
     image = load_image(picture.file)
     shown = pictures.put(picture.file)
@@ -360,25 +301,22 @@ def _task(drawn: _Drawn, pictures: Pictures, name: str, side: int | None) -> Tas
         across, down = image.width / size[0], image.height / size[1]
         box = (box[0] * across, box[1] * down, box[2] * across, box[3] * down)
         size = image.size
-    try:
-        return Task(
-            id=name,
-            item=picture.item,
-            candidates=(Candidate(arm=picture.source, image=shown),),
-            thing=Thing(
-                id=drawn.id,
-                category=drawn.thing.name,
-                box=box,
-                size=size,
-                crop=pictures.put_image(object_crop(image, box)),
-                score=drawn.thing.score,
-            ),
-        )
-    except ValidationError as error:
-        raise RatingError(f"{picture.file}: {first_problem(error)}") from error
+    return Task(
+        id=name,
+        item=picture.item,
+        candidates=(Candidate(arm=picture.source, image=shown),),
+        thing=Thing(
+            id=drawn.id,
+            category=drawn.thing.name,
+            box=box,
+            size=size,
+            crop=pictures.put_image(object_crop(image, box)),
+            score=drawn.thing.score,
+        ),
+    )
 
 
-def _wholes(tasks: list[Task], wish: ObjectStudySpec) -> list[Task]:
+def _wholes(tasks: list[Task], wish: RatingStudySpec) -> list[Task]:
     """Return the tasks that ask for a picture as a whole."""
     by_picture = {task.candidates[0].image: task for task in tasks}
     count = round(wish.whole_share * len(by_picture))

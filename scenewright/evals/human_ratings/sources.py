@@ -45,17 +45,37 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Pictured:
+    """A picture and the detections in it."""
+
+    item: str
+    """Its id in the source."""
+    file: Path
+    """Where it lies."""
+    source: str
+    """Source of the picture; raters never see this."""
+    size: tuple[int, int]
+    """Width and height."""
+    things: tuple[Detection, ...]
+    """Detections, with boxes in pixels."""
+    ids: tuple[str, ...] = ()
+    """Ids of the things, where the source gives them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
-    """Items to rate."""
+    """Items, or pictures with objects, to rate."""
 
     about: str
     """Description for reports."""
     arms: tuple[str, ...]
-    """All arms, in their order."""
-    entries: tuple[Entry, ...]
+    """All arms, or sources of pictures, in their order."""
+    entries: tuple[Entry, ...] = ()
     """The items, in their order."""
     left_out: dict[str, int] = field(default_factory=dict)
-    """Why items are not among them → how many."""
+    """Why items or pictures are not among them → how many."""
+    objects: tuple[Pictured, ...] = ()
+    """Pictures with objects, in the source's order."""
 
 
 def read_source(path: str | Path) -> Source:
@@ -247,37 +267,7 @@ UNKNOWN = "unknown"
 """Source of a picture of which nothing is said."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pictured:
-    """A picture and the detections in it."""
-
-    item: str
-    """Its id in the source."""
-    file: Path
-    """Where it lies."""
-    source: str
-    """Source of the picture; raters never see this."""
-    size: tuple[int, int]
-    """Width and height."""
-    things: tuple[Detection, ...]
-    """Detections, with boxes in pixels."""
-    ids: tuple[str, ...] = ()
-    """Ids of the things, where the source gives them."""
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectSource:
-    """Pictures with objects."""
-
-    about: str
-    """Description for reports."""
-    pictures: tuple[Pictured, ...]
-    """In the source's order."""
-    left_out: dict[str, int] = field(default_factory=dict)
-    """Why pictures are not among them → how many."""
-
-
-def read_rated(folder: Path) -> ObjectSource:
+def read_rated(folder: Path) -> Source:
     """Return the objects of a set of rated objects, without their ratings.
 
     Raises ``RatingError`` for a set that cannot be read.
@@ -297,13 +287,11 @@ def read_rated(folder: Path) -> ObjectSource:
         if size is not None:
             things = tuple(rated[at].detection for at in rows)
             ids = tuple(rated[at].id for at in rows)
-            found.append(
-                Pictured(image, root / image, source or UNKNOWN, size, things, ids)
-            )  # fmt: skip
+            found.append(Pictured(image, root / image, source or UNKNOWN, size, things, ids))
     return _object_source(f"rated objects {folder.name}", found, left_out)
 
 
-def read_detected(file: Path, images: Path | None = None) -> ObjectSource:
+def read_detected(file: Path, images: Path | None = None) -> Source:
     """Return the objects of a file of detections, COCO's formats included.
 
     :mod:`scenewright.tools.vision.detection.files` reads it. The pictures are in ``images``, by
@@ -332,7 +320,7 @@ async def detect_all(
     arms: Sequence[str] = (),
     labels: Sequence[str] = (),
     tick: Tick | None = None,
-) -> ObjectSource:
+) -> Source:
     """Return the detections of ``detector`` in all pictures of ``source``, or of its ``arms``.
 
     Each picture's detections are appended to ``record`` (JSON lines) at once; pictures in it are
@@ -414,14 +402,15 @@ def _size_of(file: Path, left_out: dict[str, int]) -> tuple[int, int] | None:
         return None
 
 
-def _object_source(about: str, found: list[Pictured], left_out: dict[str, int]) -> ObjectSource:
+def _object_source(about: str, found: list[Pictured], left_out: dict[str, int]) -> Source:
     if not found:
         why = "; ".join(f"{n} × {reason}" for reason, n in left_out.items())
         raise RatingError(
             f"{about} has no pictures that can be rated{f' ({why})' if why else ''}: check where "
             f"its pictures lie (--images), as {', '.join(ENDINGS)}"
         )
-    return ObjectSource(about, tuple(found), left_out)
+    sources = dict.fromkeys(picture.source for picture in found)
+    return Source(about, tuple(sources), (), left_out, tuple(found))
 
 
 def is_rated_set(place: Path) -> bool:

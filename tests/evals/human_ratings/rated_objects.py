@@ -8,7 +8,7 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-from scenewright.evals.human_ratings.making import ObjectStudySpec, make_object_study
+from scenewright.evals.human_ratings.making import RatingStudySpec, make_study
 from scenewright.evals.human_ratings.rated_objects import RatedObject, write_objects
 from scenewright.evals.human_ratings.sources import read_rated
 from scenewright.evals.human_ratings.store import Rater, RatingStore, Showing
@@ -58,7 +58,7 @@ def rated_set(folder: Path, pictures: int = 4, each: int = 2) -> Path:
 def objects_study(folder: Path, pictures: int = 4, each: int = 2, **wish: Any) -> StudyFolder:
     """A study of the objects of :func:`rated_set`."""
     source = rated_set(folder / "set", pictures, each)
-    make_object_study(read_rated(source), ObjectStudySpec(**wish), folder / "study")
+    make_study(read_rated(source), RatingStudySpec(kind="objects", **wish), folder / "study")
     return StudyFolder(folder / "study")
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 from scenewright.core.images import load_image
 from scenewright.core.ports.vision import Box, Detection, DetectionError
-from scenewright.evals.human_ratings.making import ObjectStudySpec, make_object_study
+from scenewright.evals.human_ratings.making import RatingStudySpec, make_study
 from scenewright.evals.human_ratings.rated_objects import FILE, GivenRating, read_objects
 from scenewright.evals.human_ratings.rated_units import export_objects
 from scenewright.evals.human_ratings.sources import (
@@ -48,7 +48,7 @@ def detections(folder: Path, things: Sequence[dict[str, object]], **more: object
 
 
 def made(source: Path, folder: Path, **wish: object) -> StudyFolder:
-    make_object_study(read_detected(source), ObjectStudySpec(**wish), folder)  # type: ignore[arg-type]
+    make_study(read_detected(source), RatingStudySpec(kind="objects", **wish), folder)  # type: ignore[arg-type]
     return StudyFolder(folder)
 
 
@@ -117,8 +117,8 @@ def test_the_draw_follows_the_seed(tmp_path: Path) -> None:
     source = read_rated(rated_set(tmp_path / "set", 10))
 
     def drawn(place: str, seed: int) -> list[str]:
-        wish = ObjectStudySpec(n=5, seed=seed, whole_share=0.5)
-        study = make_object_study(source, wish, tmp_path / place)
+        wish = RatingStudySpec(kind="objects", n=5, seed=seed, whole_share=0.5)
+        study = make_study(source, wish, tmp_path / place)
         return [task.id + (task.thing.id if task.thing else task.item) for task in study.tasks]
 
     assert drawn("a", 1) == drawn("b", 1)
@@ -159,14 +159,14 @@ async def test_a_detector_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     found = await detect_all(source, again, record, tick=lambda *at: ticks.append(at))
     assert again.calls == 3
     assert ticks[-1] == (8, 8)
-    assert {(p.item, p.source) for p in found.pictures} == {
+    assert {(p.item, p.source) for p in found.objects} == {
         (f"item-{i}", arm) for i in range(2) for arm in ARMS
     }
-    assert all(p.things[0].box == (1, 2, 30, 40) for p in found.pictures)
+    assert all(p.things[0].box == (1, 2, 30, 40) for p in found.objects)
     third = Finder()
     some = await detect_all(source, third, record, arms=("feedback",))
-    assert (third.calls, len(some.pictures)) == (0, 2)
-    study = make_object_study(found, ObjectStudySpec(), tmp_path / "s")
+    assert (third.calls, len(some.objects)) == (0, 2)
+    study = make_study(found, RatingStudySpec(kind="objects"), tmp_path / "s")
     assert len(study.tasks) == 8
 
 
@@ -197,7 +197,7 @@ def test_a_wish_that_cannot_be_had(tmp_path: Path, wish: dict[str, float], told:
 def test_a_study_is_not_written_over(tmp_path: Path) -> None:
     folder = objects_study(tmp_path)
     with pytest.raises(RatingError, match="name another --out"):
-        make_object_study(read_rated(tmp_path / "set"), ObjectStudySpec(), folder.folder)
+        make_study(read_rated(tmp_path / "set"), RatingStudySpec(kind="objects"), folder.folder)
 
 
 def rated_study(folder: Path, seed: int = 0, **wish: object) -> StudyFolder:
@@ -269,7 +269,9 @@ def test_the_export_is_deterministic_and_can_be_rated_again(tmp_path: Path) -> N
     files = [sorted(p.relative_to(tmp_path / x) for p in (tmp_path / x).rglob("*")) for x in "ab"]
     assert files[0] == files[1]
     assert (tmp_path / "a" / FILE).read_bytes() == (tmp_path / "b" / FILE).read_bytes()
-    again = make_object_study(read_rated(tmp_path / "a"), ObjectStudySpec(), tmp_path / "again")
+    again = make_study(
+        read_rated(tmp_path / "a"), RatingStudySpec(kind="objects"), tmp_path / "again"
+    )
     assert {thing_of(t).id for t in again.tasks} == {o.id for o in read_objects(tmp_path / "a")}
 
 
