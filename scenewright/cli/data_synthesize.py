@@ -168,28 +168,27 @@ def _print_statistics(found: PromptStatistics) -> None:
 
     both = ("WORLD KNOWLEDGE", "ABSTRACT")
     for head, known, counts in (
-        ("category", PROMPT_CATEGORIES, found.categories),
-        ("challenge", CHALLENGES, found.challenges),
+        ("category", PROMPT_CATEGORIES, found.of_class(0)),
+        ("challenge", CHALLENGES, found.of_class(1)),
     ):
         paper = {name: f"{n:,}" + ("*" if name in both else "") for name, n in PAPER.items()}
         rows = [(name, f"{counts[name]:,}", paper.get(name, "–")) for name in known]
         terminal.print_table((head, "here", f"paper ({PAPER_SOURCE})"), rows)
         terminal.say("")
     terminal.say("* the paper prints one number for category and challenge together", "dim")
-    means = (("objects", found.objects), ("attributes", found.attributes),
-             ("relations", found.relations))  # fmt: skip
     kinds = {
         f"{first} ({second})" if first != second else first: count
-        for (first, second), count in sorted(found.facts.items())
+        for (first, second), count in sorted(found.levels_of_facts().items())
     }
-    authors = found.authors if set(found.authors) - {"rules"} else {}
-    prompt = ", ".join(f"{(found.mean(count) or 0.0):.2f} {what}" for what, count in means)
+    means = found.as_json()["per_prompt"]
+    prompt = ", ".join(f"{value or 0.0:.2f} {what}" for what, value in means.items())
+    authors = found.told["author"]
     lines = {
-        "templates": _counted(found.templates),
+        "templates": _counted(found.told["template"]),
         "a prompt": prompt if found.scenes else "",
         "facts": _counted(kinds) if found.scenes else "",
         "pairs": f"{found.pairs:,}" if found.pairs else "",
-        "authors": _counted(dict(sorted(authors.items()))),
+        "authors": _counted(dict(sorted(authors.items()))) if set(authors) - {"rules"} else "",
     }
     for label, text in lines.items():
         if text:

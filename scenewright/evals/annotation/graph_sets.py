@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -16,10 +15,13 @@ import pyarrow.parquet as pq
 
 from scenewright.core.flushing import replacing, write_text
 from scenewright.core.formats import FormatError
-from scenewright.core.formats.base import split_id
 from scenewright.core.formats.megasg import read
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.annotation.consensus import PARTS
+from scenewright.evals.datasets.base import DatasetError
+from scenewright.evals.datasets.json_stream import values
+from scenewright.evals.datasets.reading import Box
+from scenewright.evals.datasets.scene_graph_sets import bare_id, boxes_of
 from scenewright.evals.errors import AnnotationError
 from scenewright.evals.store.ledger import GraphRow
 
@@ -192,8 +194,6 @@ def unwritable(path: Path, error: OSError) -> AnnotationError:
     )
 
 
-Box = tuple[float, float, float, float]
-"""(xmin, ymin, xmax, ymax) in pixels."""
 _ID_KEYS = ("image_id", "id", "file_name")
 
 
@@ -229,20 +229,25 @@ def graphs_file(path: Path) -> Path:
 
 
 def read_graphs(path: Path) -> Iterator[BuiltGraph]:
-    """Yield the graphs of the set ``path`` (folder or file).
+    """Yield the graphs of the set ``path`` (folder or file), one in memory at a time.
 
-    One graph is in memory at a time if the file has one a line. Entries are in the MegaSG style
-    with ``image_id`` (or ``id``, ``file_name``). Raises ``AnnotationError`` that names the file and
-    the entry, also for a repeated id.
+    Entries are in the MegaSG style with ``image_id`` (or ``id``, ``file_name``). Raises
+    ``AnnotationError`` that names the file and the entry, also for a repeated id.
     """
     file = graphs_file(path)
     seen: set[str] = set()
-    for entry, where in _entries(file):
-        found = graph_of(entry, where)
-        if found.id in seen:
-            raise AnnotationError(f"{where}: the photo {found.id!r} is there twice: keep one graph")
-        seen.add(found.id)
-        yield found
+    try:
+        for number, entry in values(file):
+            where = f"{file}, entry {number}"
+            found = graph_of(entry, where)
+            if found.id in seen:
+                raise AnnotationError(
+                    f"{where}: the photo {found.id!r} is there twice: keep one graph"
+                )
+            seen.add(found.id)
+            yield found
+    except DatasetError as error:
+        raise AnnotationError(str(error)) from error
 
 
 def graph_of(entry: Any, where: str) -> BuiltGraph:
@@ -254,78 +259,25 @@ def graph_of(entry: Any, where: str) -> BuiltGraph:
         raise AnnotationError(f"{where} has no image_id: graphs are matched by it")
     try:
         scene = read(entry, where)
-    except FormatError as error:
+        boxes = boxes_of(scene, entry, where)
+    except (FormatError, DatasetError) as error:
         raise AnnotationError(str(error)) from error
     said: dict[tuple[str, str, str], tuple[float, str]] = {}
     for at, row in enumerate(entry.get("relationships") or []):
-        place = f"{where}.relationships[{at}]"
         score = row.get("score", 1.0)
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
-            raise AnnotationError(f"{place}.score is {score!r}: write a number from 0 to 1")
+            raise AnnotationError(
+                f"{where}.relationships[{at}].score is {score!r}: write a number from 0 to 1"
+            )
         votes = f"{row['votes']} of {row['of']}" if "votes" in row and "of" in row else ""
-        ends = (_bare(row["source"]), str(row["relation"]).strip(), _bare(row["target"]))
+        ends = bare_id(row["source"]), str(row["relation"]).strip(), bare_id(row["target"])
         said.setdefault(ends, (float(score), votes))
     known = [said.get((r.source, r.predicate, r.target), (1.0, "")) for r in scene.relations]
     return BuiltGraph(
         id_,
         scene,
         tuple(score for score, _ in known),
-        dict(filter(None, map(_boxed, entry.get("objects") or []))),
+        boxes,
         str(entry.get("photo") or ""),
         tuple(votes for _, votes in known),
     )
-
-
-def _bare(text: Any) -> str:
-    found = _boxed(text)
-    return found[0] if found else str(text).strip()
-
-
-def _boxed(text: Any) -> tuple[str, Box] | None:
-    """Return id and box of ``person.2:[116, 49, 309, 491]``."""
-    id_, colon, numbers = str(text).rpartition(":")
-    if not colon or split_id(id_.strip())[1] is None:
-        return None
-    try:
-        values = [float(value) for value in json.loads(numbers)]
-    except (ValueError, TypeError):
-        return None
-    if len(values) != 4 or not all(map(math.isfinite, values)):
-        return None
-    return id_.strip(), (values[0], values[1], values[2], values[3])
-
-
-def _entries(file: Path) -> Iterator[tuple[Any, str]]:
-    try:
-        with file.open(encoding="utf-8") as lines:
-            first = lines.readline()
-            lines.seek(0)
-            if file.suffix == ".jsonl" or _is_object(first):
-                for number, line in enumerate(lines, 1):
-                    if line.strip():
-                        where = f"{file}, line {number}"
-                        yield _parsed(line, where), where
-                return
-            data = _parsed(lines.read(), str(file))
-    except (OSError, UnicodeDecodeError) as error:
-        told = getattr(error, "strerror", None) or error
-        raise AnnotationError(f"{file} cannot be read: {told}") from error
-    if isinstance(data, list):
-        for at, entry in enumerate(data):
-            yield entry, f"{file}: [{at}]"
-    else:
-        yield data, str(file)
-
-
-def _is_object(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
-
-
-def _parsed(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise AnnotationError(f"{where} is not valid JSON: {error}") from error

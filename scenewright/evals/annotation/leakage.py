@@ -17,7 +17,7 @@ from PIL import Image
 from scenewright.core.images import load_image
 from scenewright.evals.annotation.config import LEAST_ALIKE, LeakageGuard
 from scenewright.evals.datasets.base import Dataset, Item
-from scenewright.evals.datasets.registry import open_dataset
+from scenewright.evals.datasets.registry import PartOfSet, open_dataset
 from scenewright.evals.errors import EvalError
 from scenewright.evals.metrics.base import FeatureExtractor
 from scenewright.evals.metrics.extractors import extractor_of
@@ -96,22 +96,21 @@ async def leaks_between(
     return Leaks(len(first), len(test), found, {files[name]: why for name, why in lost.items()})
 
 
-class GuardedSet:
+class GuardedSet(PartOfSet):
     """A set whose items with a leaking photo are marked (:data:`LEAK`)."""
 
     def __init__(self, items: Dataset, leaks: Leaks) -> None:
         """Mark the items of ``items``."""
-        self._items, self.leaks = items, leaks
-        self.name, self.source, self.licence = items.name, items.source, items.licence
-        self.fingerprint = items.fingerprint
+        super().__init__(items)
+        self.leaks = leaks
 
     @property
-    def left_out(self) -> Mapping[str, int]:
-        """As of the set itself."""
-        return self._items.left_out
+    def fingerprint(self) -> str:
+        """That of the set itself: it has the same items."""
+        return self.whole.fingerprint
 
     def __iter__(self) -> Iterator[Item]:
-        for item in self._items:
+        for item in self.whole:
             like = self.leaks.found.get(item.image or "")
             yield item.model_copy(update={"meta": item.meta | {LEAK: like[0]}}) if like else item
 

@@ -24,7 +24,7 @@ from scenewright.core.ports.vision import Detection
 from scenewright.evals.errors import AnnotationError
 from scenewright.evals.runner.progress import StartupFailureLimit
 from scenewright.evals.store.ledger import Ledger, Photo, Reply
-from scenewright.prompts import load_prompt
+from scenewright.prompts import Prompt, load_prompt
 from scenewright.providers.sdk_clients import identified, paying
 from scenewright.providers.usage import Usage, metered
 from scenewright.tools.vision.extraction.one_stage import BOXES_PROMPT, PictureParser
@@ -426,6 +426,21 @@ Reader = Callable[[Mapping[str, Any], bool], Any]
 parts are then accepted. Otherwise raises ``ValueError`` with the problems."""
 
 
+async def ask_twice(chat: BaseChatModel, prompt: Prompt, text: str, read: Reader) -> Any:
+    """Return what ``read`` makes of the call of the prompt's tool that ``chat`` answers with.
+
+    The model is told once what is wrong with it.
+    """
+    heard = 0
+
+    def attempt(given: Mapping[str, Any]) -> Any:
+        nonlocal heard
+        heard += 1
+        return read(given, heard > 1)
+
+    return (await ask_for(chat, [HumanMessage(text)], tool_of(prompt), attempt)).value
+
+
 async def ask_text(
     ledger: Ledger,
     model: TextModel,
@@ -448,17 +463,8 @@ async def ask_text(
     before = ledger.get(key)
     if before is not None and (before.state == "done" or not retry):
         return before
-    heard = 0
-
-    def attempt(given: Mapping[str, Any]) -> Any:
-        nonlocal heard
-        heard += 1
-        return read(given, heard > 1)
-
-    async def asked() -> Any:
-        return (await ask_for(model.chat, [HumanMessage(text)], tool_of(prompt), attempt)).value
-
+    asked = ask_twice(model.chat, prompt, text, read)
     with paying(ledger.nonce()):
-        reply = after(before, await _reply(key, kind, model.name, tries_of(before), asked()))
+        reply = after(before, await _reply(key, kind, model.name, tries_of(before), asked))
     ledger.put(reply)
     return reply

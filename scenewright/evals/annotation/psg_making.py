@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import HumanMessage
 
-from scenewright.agents.chat.language_replies import as_data, ask_for, name_of, tool_of
+from scenewright.agents.chat.language_replies import as_data, name_of
 from scenewright.agents.judges.pictures import character_tokens
 from scenewright.agents.parsers.classes import (
     CHALLENGES,
@@ -25,7 +24,7 @@ from scenewright.agents.parsers.classes import (
     with_precedence,
 )
 from scenewright.core.error_text import error_text
-from scenewright.evals.annotation.panel_queries import TextModel
+from scenewright.evals.annotation.panel_queries import TextModel, ask_twice
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.datasets.psg_prompts.rows import (
     RowFile,
@@ -51,17 +50,13 @@ async def classify_by(chat: BaseChatModel, prompts: Sequence[str]) -> list[Class
 
     Never raises for what the model or its library does: its prompts are then unclassified.
     """
-    by, heard = name_of(chat), 0
+    by = name_of(chat)
 
-    def read(given: Mapping[str, Any]) -> dict[int, Classes]:
-        nonlocal heard
-        heard += 1
-        return read_classes(given, len(prompts), by, last=heard > 1)
+    def read(given: Mapping[str, Any], last: bool) -> dict[int, Classes]:
+        return read_classes(given, len(prompts), by, last)
 
-    prompt = load_prompt(PROMPT)
     try:
-        asked = [HumanMessage(request_of(prompts))]
-        found = (await ask_for(chat, asked, tool_of(prompt), read)).value
+        found = await ask_twice(chat, load_prompt(PROMPT), request_of(prompts), read)
     except Exception as error:
         # Whatever the model's library raises costs these prompts and no others.
         reason = error_text(error)
@@ -179,31 +174,20 @@ async def synthesize(
     model: TextModel | None = None,
     told: OnProgress = lambda done, of: None,
 ) -> list[Item]:
-    """Write missing rows one by one, and then the file in the order of its ids.
+    """Write missing rows, and then the file in the order of its ids.
 
-    Each row is written as soon as its text is there: after a kill, at most the calls that were
+    A model's row is written as soon as its text is there: after a kill, at most the calls that were
     under way are repeated. Raises ``PsgError`` if the model fails from the start.
     """
+
+    async def one(drawn: Draw) -> tuple[list[Item], str]:
+        written = by_rules(drawn) if model is None else await by_model(model.chat, drawn)
+        item = item_of_draw(drawn, written, classify(written.text), spec.names)
+        return [item], written.problem if written.author == "rules" else ""
+
     rows = dict(work.kept)
     of = len(rows.keys() | {drawn.id for drawn in work.lacking})
-    failures = StartupFailureLimit(_FAILURES)
-
-    async def one(drawn: Draw) -> None:
-        if model is None:
-            written = by_rules(drawn)
-        else:
-            written = await by_model(model.chat, drawn)
-        item = item_of_draw(drawn, written, classify(written.text), spec.names)
-        file.append(item)
-        rows[item.id] = item
-        told(len(rows), of)
-        if model is not None and written.author == "rules":
-            failures.failed(model.name, written.problem)
-        elif model is not None:
-            failures.worked(model.name)
-
-    told(len(rows), of)
-    await _all(work.lacking, one)
+    await _make(work.lacking, one, rows, file, model, lambda: told(len(rows), of))
     found = sorted(rows.values(), key=lambda item: item.id)
     file.finish(found)
     return found
@@ -243,34 +227,62 @@ async def classify_items(
     Unclassified items have neither, and ``meta["class_note"]`` has the reason. Raises ``PsgError``
     if the model fails from the start.
     """
-    wanted = {item.id for item in lacking}
-    rows = {item.id: kept[item.id] for item in items if item.id not in wanted}
-    failures = StartupFailureLimit(_FAILURES)
 
-    async def some(batch: Sequence[Item]) -> None:
+    async def some(batch: Sequence[Item]) -> tuple[list[Item], str]:
         prompts = [item.prompt for item in batch]
         if model is None:
             found = [classify(text) for text in prompts]
         else:
             found = await classify_by(model.chat, prompts)
-        for item, classes in zip(batch, found, strict=True):
-            by = classes.by if model is None else model.name
-            rows[item.id] = with_classes(item, classes, by)
-            file.append(rows[item.id])
-        told(len(rows), len(items))
-        if model is not None and not any(one.category for one in found):
-            failures.failed(model.name, found[0].note)
-        elif model is not None:
-            failures.worked(model.name)
+        made = [
+            with_classes(item, classes, classes.by if model is None else model.name)
+            for item, classes in zip(batch, found, strict=True)
+        ]
+        return made, "" if any(one.category for one in found) else found[0].note
 
-    told(len(rows), len(items))
+    wanted = {item.id for item in lacking}
+    rows = {item.id: kept[item.id] for item in items if item.id not in wanted}
     for item in lacking:
         if not item.prompt:
             rows[item.id] = with_classes(item, Classes("", "", "", "there is no prompt"), "")
-    await _all(list(_batches([item for item in lacking if item.prompt])), some)
+    pieces = list(_batches([item for item in lacking if item.prompt]))
+    await _make(pieces, some, rows, file, model, lambda: told(len(rows), len(items)))
     found = [rows[item.id] for item in items]
     file.finish(found)
     return found
+
+
+async def _make(
+    pieces: Sequence[T],
+    make: Callable[[T], Awaitable[tuple[list[Item], str]]],
+    rows: dict[str, Item],
+    file: RowFile,
+    model: TextModel | None,
+    told: Callable[[], None],
+) -> None:
+    """Add to ``rows`` what ``make`` gives for each of ``pieces``.
+
+    It gives items, and why the model failed at them. What a model made is written to ``file`` at
+    once; by rules it costs nothing to make it again.
+    """
+    failures = StartupFailureLimit(_FAILURES)
+
+    async def one(piece: T) -> None:
+        items, problem = await make(piece)
+        rows.update((item.id, item) for item in items)
+        if model is not None:
+            file.append(items)
+        told()
+        if model is not None and problem:
+            failures.failed(model.name, problem)
+        elif model is not None:
+            failures.worked(model.name)
+
+    told()
+    try:
+        await side_by_side(pieces, one, CONCURRENCY)
+    except AnnotationError as error:
+        raise PsgError(str(error)) from error
 
 
 def with_classes(item: Item, classes: Classes, by: str) -> Item:
@@ -285,10 +297,3 @@ def with_classes(item: Item, classes: Classes, by: str) -> Item:
 def _batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
     for at in range(0, len(items), BATCH):
         yield items[at : at + BATCH]
-
-
-async def _all(pieces: Sequence[T], work: Callable[[T], Awaitable[None]]) -> None:
-    try:
-        await side_by_side(pieces, work, CONCURRENCY)
-    except AnnotationError as error:
-        raise PsgError(str(error)) from error

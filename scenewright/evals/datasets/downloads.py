@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import shutil
 import ssl
 import stat
@@ -26,9 +25,9 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import httpx2
 from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
@@ -61,6 +60,16 @@ class Answer:
     version: str
     """Strong ETag or date of the last change; empty if unknown."""
 
+    @classmethod
+    def of(cls, headers: Any, already: int = 0) -> Self:
+        """Read the headers of a reply that begins at byte ``already``."""
+        length = headers.get("Content-Length", "")
+        encoded = headers.get("Content-Encoding", "identity") not in ("", "identity")
+        size = already + int(length) if length.isdigit() and not encoded else None
+        etag = headers.get("ETag", "")
+        # A weak ETag does not promise equal bytes.
+        return cls(size, etag if etag.startswith('"') else headers.get("Last-Modified", ""))
+
 
 @cache
 def _certificates() -> ssl.SSLContext:
@@ -84,192 +93,153 @@ def ask(client: httpx2.Client, address: str) -> Answer | None:
         answer = client.head(address)
     except httpx2.HTTPError:
         return None
-    return _answer(answer.headers, 0) if answer.status_code == 200 else Answer(None, "")
+    return Answer.of(answer.headers) if answer.status_code == 200 else Answer(None, "")
 
 
-def partial_of(place: Path) -> Path:
-    """Return the partial file of ``place``."""
-    return place.with_name(place.name + PARTIAL)
-
-
-def discard(place: Path) -> None:
-    """Delete the received part of ``place``."""
-    partial_of(place).unlink(missing_ok=True)
-    _note(place).unlink(missing_ok=True)
-
-
-def _note(place: Path) -> Path:
-    return place.with_name(place.name + PARTIAL + ".json")
-
-
-def _answer(headers: Any, already: int) -> Answer:
-    length = headers.get("Content-Length", "")
-    encoded = headers.get("Content-Encoding", "identity") not in ("", "identity")
-    size = already + int(length) if length.isdigit() and not encoded else None
-    etag = headers.get("ETag", "")
-    # A weak ETag does not promise equal bytes.
-    return Answer(size, etag if etag.startswith('"') else headers.get("Last-Modified", ""))
-
-
-def fetch(
-    client: httpx2.Client,
-    address: str,
-    place: Path,
-    watch: PullCallbacks,
-    *,
-    sure: bool,
-    expected: int | None,
-) -> Path:
-    """Fetch ``address`` into the file beside ``place`` of :func:`partial_of`, and return it.
-
-    ``sure`` says that the caller knows its digest, so that any beginning may be continued;
-    ``expected`` is then its size in bytes. Raises ``DownloadError``; received data is kept.
-    """
-    place.parent.mkdir(parents=True, exist_ok=True)
-    partial, failures = partial_of(place), 0
-    while True:
-        before = _size(partial)
-        try:
-            if _receive(client, address, place, watch, sure=sure, expected=expected):
-                flush(partial)
-                return partial
-            problem = "the transfer broke off"
-        except httpx2.HTTPError as error:
-            problem = error_text(error)
-        except _Later as error:
-            problem = str(error)
-        except OSError as error:
-            raise _unwritable(error, place) from error
-        failures = 0 if _size(partial) > before else failures + 1
-        if failures >= TRIES:
-            here = _size(partial)
-            kept = f" {size_words(here)} of it are here and stay." if here else ""
-            raise DownloadError(
-                f"{address} cannot be fetched ({problem}).{kept} Check the network or the proxy "
-                "(HTTPS_PROXY) and call again, or fetch it elsewhere and put it here by hand, "
-                f"where it will be checked: {place}"
-            )
-        time.sleep(PAUSE_SECONDS * 2 ** max(0, failures - 1))
+def need_space(size: int | None, folder: Path, what: str) -> None:
+    """Raise ``DownloadError`` if ``size`` bytes more do not fit on the disk of ``folder``."""
+    free = free_bytes(folder)
+    if size is not None and size > free:
+        raise DownloadError(
+            f"{size_words(size)} {what}, but {folder} has only {size_words(free)} free: free some "
+            "space, or name a larger disk with --out"
+        )
 
 
 class _Later(Exception):
     """A status after which the request is sent again."""
 
 
-def _receive(
-    client: httpx2.Client,
-    address: str,
-    place: Path,
-    watch: PullCallbacks,
-    *,
-    sure: bool,
-    expected: int | None,
-) -> bool:
-    """Send one request; return whether all data has come."""
-    partial = partial_of(place)
-    have, headers = _size(partial), {}
-    version = _version(place, address)
-    if have and not (version or sure):
-        discard(place)
-        watch.moved(-have)
-        have = 0
-    if have:
-        headers["Range"] = f"bytes={have}-"
-        if version:
-            headers["If-Range"] = version
-    with client.stream("GET", address, headers=headers) as answer:
-        status = answer.status_code
-        if status == 416:
-            return _beyond(answer.headers.get("Content-Range", ""), have, place, watch)
-        if status in _AGAIN:
-            raise _Later(f"the server answers {status}")
-        if status not in (200, 206):
-            raise DownloadError(
-                f"{address}: the server answers {status}: the file may have moved. Look at the "
-                f"page of its makers, and put it here by hand, where it will be checked: {place}"
-            )
-        if status == 206 and not _continues(answer.headers.get("Content-Range", ""), have):
-            raise DownloadError(f"{address}: the server sends another part than it was asked for")
-        if status == 200 and have:
-            watch.message(f"{place.name} comes anew: the server has no rest of what is here")
-            watch.moved(-have)
-            have = 0
-        if answer.headers.get("Content-Type", "").startswith("text/html"):
-            raise DownloadError(
-                f"{address}: a page came in place of the file (a log-in page of the network, or "
-                "the file has moved). Fetch it elsewhere and put it here, where it will be "
-                f"checked: {place}"
-            )
-        said = _answer(answer.headers, have)
-        if expected is not None and said.size is not None and said.size != expected:
-            raise DownloadError(
-                f"{address} has {said.size} bytes, {expected} are expected: its makers changed "
-                "it, or a page of the network came in its place. Nothing was kept of it"
-            )
-        _check_disk(place, said.size, have)
-        note = {"address": address, "version": said.version}
-        _note(place).write_text(json.dumps(note), encoding="utf-8")
-        with partial.open("ab" if status == 206 else "wb") as file:
-            # In pieces as they come: of a larger piece a break would lose all.
-            for block in answer.iter_bytes():
-                file.write(block)
-                watch.moved(len(block))
-        return said.size is None or _size(partial) >= said.size
+class Transfer:
+    """The transfer of one file, which goes on where an earlier one stopped."""
 
+    def __init__(self, address: str, place: Path, watch: PullCallbacks) -> None:
+        """Fetch ``address`` for ``place``, into a file beside it."""
+        self.address, self.place, self._watch = address, place, watch
+        self.partial = place.with_name(place.name + PARTIAL)
+        self._note = place.with_name(place.name + PARTIAL + ".json")
 
-def _version(place: Path, address: str) -> str:
-    """Return the version of the partial file; empty if unknown."""
-    try:
-        note = json.loads(_note(place).read_text(encoding="utf-8"))
-        return str(note["version"]) if note["address"] == address else ""
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+    @property
+    def have(self) -> int:
+        """Bytes that are here."""
+        return self.partial.stat().st_size if self.partial.is_file() else 0
 
+    def discard(self, begin_anew: bool = False) -> None:
+        """Delete what is here."""
+        if begin_anew:
+            self._watch.moved(-self.have)
+        self.partial.unlink(missing_ok=True)
+        self._note.unlink(missing_ok=True)
 
-def _continues(content_range: str, have: int) -> bool:
-    found = re.match(r"bytes (\d+)-", content_range)
-    return found is not None and int(found[1]) == have
+    def settle(self) -> None:
+        """Move the checked file to its place; a part of it is never visible there."""
+        os.replace(self.partial, self.place)
+        self._note.unlink(missing_ok=True)
+        flush(self.place.parent)
 
+    def fetch(self, client: httpx2.Client, *, sure: bool, expected: int | None) -> None:
+        """Fetch the file into :attr:`partial`.
 
-def _beyond(content_range: str, have: int, place: Path, watch: PullCallbacks) -> bool:
-    """Return whether the partial file is complete; otherwise discard it.
+        ``sure`` says that the caller knows its digest, so that any beginning may be continued;
+        ``expected`` is then its size in bytes. Raises ``DownloadError``; received data is kept.
+        """
+        self.place.parent.mkdir(parents=True, exist_ok=True)
+        failures = 0
+        while True:
+            before = self.have
+            try:
+                if self._receive(client, sure, expected):
+                    flush(self.partial)
+                    return
+                problem = "the transfer broke off"
+            except httpx2.HTTPError as error:
+                problem = error_text(error)
+            except _Later as error:
+                problem = str(error)
+            except OSError as error:
+                if error.errno == errno.ENOSPC:
+                    raise DownloadError(
+                        f"the disk of {self.place.parent} is full: free some space, or name a "
+                        "larger one with --out; what has come stays"
+                    ) from error
+                raise DownloadError(
+                    f"{error.filename or self.place} cannot be written: {error.strerror or error}"
+                ) from error
+            failures = 0 if self.have > before else failures + 1
+            if failures >= TRIES:
+                kept = f" {size_words(self.have)} of it are here and stay." if self.have else ""
+                raise DownloadError(
+                    f"{self.address} cannot be fetched ({problem}).{kept} Check the network or the "
+                    "proxy (HTTPS_PROXY) and call again, or fetch it elsewhere and put it here by "
+                    f"hand, where it will be checked: {self.place}"
+                )
+            time.sleep(PAUSE_SECONDS * 2 ** max(0, failures - 1))
 
-    The server has answered that nothing follows.
-    """
-    if content_range == f"bytes */{have}":
-        return True
-    discard(place)
-    watch.moved(-have)
-    return False
+    def _receive(self, client: httpx2.Client, sure: bool, expected: int | None) -> bool:
+        """Send one request; return whether all data has come."""
+        version = self._version()
+        if self.have and not (version or sure):
+            self.discard(begin_anew=True)
+        have, headers = self.have, {}
+        if have:
+            headers["Range"] = f"bytes={have}-"
+            if version:
+                headers["If-Range"] = version
+        with client.stream("GET", self.address, headers=headers) as answer:
+            status, part = answer.status_code, answer.headers.get("Content-Range", "")
+            if status == 416:
+                # Nothing follows: it is complete, or no beginning of this file.
+                if part != f"bytes */{have}":
+                    self.discard(begin_anew=True)
+                return bool(self.have)
+            if status in _AGAIN:
+                raise _Later(f"the server answers {status}")
+            if status not in (200, 206):
+                raise DownloadError(
+                    f"{self.address}: the server answers {status}: the file may have moved. Look "
+                    "at the page of its makers, and put it here by hand, where it will be "
+                    f"checked: {self.place}"
+                )
+            if status == 206 and not part.startswith(f"bytes {have}-"):
+                raise DownloadError(
+                    f"{self.address}: the server sends another part than it was asked for"
+                )
+            if status == 200 and have:
+                self._watch.message(
+                    f"{self.place.name} comes anew: the server has no rest of what is here"
+                )
+                self._watch.moved(-have)
+                have = 0
+            if answer.headers.get("Content-Type", "").startswith("text/html"):
+                raise DownloadError(
+                    f"{self.address}: a page came in place of the file (a log-in page of the "
+                    "network, or the file has moved). Fetch it elsewhere and put it here, where it "
+                    f"will be checked: {self.place}"
+                )
+            said = Answer.of(answer.headers, have)
+            if expected is not None and said.size is not None and said.size != expected:
+                raise DownloadError(
+                    f"{self.address} has {said.size} bytes, {expected} are expected: its makers "
+                    "changed it, or a page of the network came in its place. Nothing was kept of it"
+                )
+            rest = None if said.size is None else said.size - have
+            need_space(rest, self.place.parent, f"of {self.place.name} are still to come")
+            note = {"address": self.address, "version": said.version}
+            self._note.write_text(json.dumps(note), encoding="utf-8")
+            with self.partial.open("ab" if status == 206 else "wb") as file:
+                # In pieces as they come: of a larger piece a break would lose all.
+                for block in answer.iter_bytes():
+                    file.write(block)
+                    self._watch.moved(len(block))
+            return said.size is None or self.have >= said.size
 
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
-
-
-def _check_disk(place: Path, size: int | None, have: int) -> None:
-    free = free_bytes(place.parent)
-    if size is not None and size - have > free:
-        raise DownloadError(
-            f"{size_words(size - have)} of {place.name} are still to come, but {place.parent} has "
-            f"only {size_words(free)} free: free some space, or name a larger disk with --out"
-        )
-
-
-def _unwritable(error: OSError, place: Path) -> DownloadError:
-    if error.errno == errno.ENOSPC:
-        return DownloadError(
-            f"the disk of {place.parent} is full: free some space, or name a larger one with "
-            "--out; what has come stays"
-        )
-    return DownloadError(f"{error.filename or place} cannot be written: {error.strerror or error}")
-
-
-def settle(partial: Path, place: Path) -> None:
-    """Move a checked file to its place; a part of it is never visible there."""
-    os.replace(partial, place)
-    _note(place).unlink(missing_ok=True)
-    flush(place.parent)
+    def _version(self) -> str:
+        """Return the version of the partial file; empty if unknown."""
+        try:
+            note = json.loads(self._note.read_text(encoding="utf-8"))
+            return str(note["version"]) if note["address"] == self.address else ""
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
 
 
 MOST_TIMES_LARGER = 200
@@ -278,7 +248,7 @@ ALWAYS_ALLOWED = 64 * 2**20
 """Bytes that any archive may hold, however small it is."""
 MOST_FILES = 3_000_000
 _BLOCK = 1 << 20
-_Member = tuple[str, int, Callable[[], IO[bytes]]]
+_Member = tuple[str, int, Callable[[], Any]]
 
 
 def unpack(
@@ -305,20 +275,15 @@ def unpack(
                     f"{archive} holds more than {size_words(allowed)} or {MOST_FILES} files, which "
                     "is far more than its own size: unpack it by hand if you trust it"
                 )
-            if size > (free := free_bytes(folder)):
-                raise DownloadError(
-                    f"{name} of {archive.name} needs {size_words(size)}, but {folder} has only "
-                    f"{size_words(free)} free: free some space, or name a larger disk with --out"
-                )
-            place = apart.joinpath(*PurePosixPath(name).parts)
+            need_space(size, folder, f"are needed for {name} of {archive.name}")
+            place = apart / name
             place.parent.mkdir(parents=True, exist_ok=True)
             with opened() as source, place.open("wb") as target:
                 _copy(source, target, size, f"{name} of {archive}", moved)
             names.append(name)
         for name in names:
-            place = folder.joinpath(*PurePosixPath(name).parts)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(apart.joinpath(*PurePosixPath(name).parts), place)
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(apart / name, folder / name)
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RuntimeError) as error:
         if isinstance(error, DownloadError):
             raise
@@ -355,45 +320,29 @@ def _members(archive: Path) -> Iterator[_Member]:
         with zipfile.ZipFile(archive) as packed:
             for info in packed.infolist():
                 mode = stat.S_IFMT(info.external_attr >> 16)
-                if mode and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                    raise _refused(archive, info.filename, "is a link or a device")
-                _check_name(archive, info.filename)
+                _check(archive, info.filename, mode in (0, stat.S_IFREG, stat.S_IFDIR))
                 if not info.is_dir():
-                    yield info.filename, info.file_size, _zip_opener(packed, info)
+                    yield info.filename, info.file_size, partial(packed.open, info)
         return
     with tarfile.open(archive, "r:*") as tape:
         for member in tape:
-            _check_name(archive, member.name)
-            if member.isdir():
-                continue
-            if not member.isreg():
-                raise _refused(archive, member.name, "is a link or a device")
-            yield member.name, member.size, _tar_opener(tape, member)
+            _check(archive, member.name, member.isdir() or member.isreg())
+            if not member.isdir():
+                yield member.name, member.size, partial(tape.extractfile, member)
 
 
-def _zip_opener(packed: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], IO[bytes]]:
-    return lambda: packed.open(info)
-
-
-def _tar_opener(tape: tarfile.TarFile, member: tarfile.TarInfo) -> Callable[[], IO[bytes]]:
-    def opened() -> IO[bytes]:
-        found = tape.extractfile(member)
-        assert found is not None, "a regular file has content"
-        return found
-
-    return opened
-
-
-def _check_name(archive: Path, name: str) -> None:
+def _check(archive: Path, name: str, plain: bool) -> None:
+    """Raise ``DownloadError`` for a member that is not a ``plain`` file in the folder."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
+    why = ""
     if not parts or ".." in parts or parts[0] == "/" or ":" in parts[0] or "\0" in name:
-        raise _refused(archive, name, "would be written outside of the folder")
-    if "\\" in name:
-        raise _refused(archive, name, "has a name that is a path on other systems")
-
-
-def _refused(archive: Path, name: str, why: str) -> DownloadError:
-    return DownloadError(f"{archive} is refused: {name!r} {why}; nothing of it was unpacked")
+        why = "would be written outside of the folder"
+    elif "\\" in name:
+        why = "has a name that is a path on other systems"
+    elif not plain:
+        why = "is a link or a device"
+    if why:
+        raise DownloadError(f"{archive} is refused: {name!r} {why}; nothing of it was unpacked")
 
 
 RECORD = "checksums.json"
@@ -462,13 +411,12 @@ def plan_of(name: str, folder: Path | None = None, only: Iterable[str] = ()) -> 
     with make_client() as client:
         for file in source.chosen(tuple(only)):
             place, size = root / file.name, file.bytes
-            partial = partial_of(place)
             if place.is_file():
                 size = here = place.stat().st_size
             elif record.was_unpacked(file):
                 size = here = 0
             else:
-                here = partial.stat().st_size if partial.is_file() else 0
+                here = Transfer(file.address, place, PullCallbacks()).have
                 if file.sha256 is None and reached:
                     said = ask(client, file.address)
                     reached = said is not None
@@ -479,12 +427,7 @@ def plan_of(name: str, folder: Path | None = None, only: Iterable[str] = ()) -> 
 
 def check_disk(plan: Plan) -> None:
     """Raise ``DownloadError`` if the rest of the download does not fit on the folder's disk."""
-    free = free_bytes(plan.folder)
-    if plan.rest > free:
-        raise DownloadError(
-            f"{size_words(plan.rest)} are still to come, but {plan.folder} has only "
-            f"{size_words(free)} free: free some space, or name a larger disk with --out"
-        )
+    need_space(plan.rest, plan.folder, "are still to come")
 
 
 def download(plan: Plan, watch: PullCallbacks | None = None) -> Done:
@@ -493,97 +436,88 @@ def download(plan: Plan, watch: PullCallbacks | None = None) -> Done:
     Raises ``DownloadError``: what was whole by then stays, a file that breaks off is continued by
     the next call, and one with a wrong digest is kept apart as ``NAME.wrong``.
     """
-    watch, done = watch or PullCallbacks(), Done()
     try:
         plan.folder.mkdir(parents=True, exist_ok=True)
         with WeakFileLock(plan.folder / _LOCK), make_client() as client:
-            record = Record(plan.folder / RECORD)
+            made = _Download(client, Record(plan.folder / RECORD), watch or PullCallbacks())
             for wanted in plan.files:
-                _get(client, wanted, record, watch, done)
+                made.get(wanted)
     except OSError as error:
         raise DownloadError(
             f"{error.filename or plan.folder} cannot be written: {error.strerror or error}: name "
             "another folder with --out"
         ) from error
-    return done
+    return made.done
 
 
-def _get(client: Any, wanted: Wanted, record: Record, watch: PullCallbacks, done: Done) -> None:
-    file, place = wanted.file, wanted.place
-    right = file.sha256 or record.digest(file.name)
-    if not place.is_file() and record.was_unpacked(file):
-        watch.message(
-            f"{file.name} was unpacked and deleted: to fetch it again, delete its entry in "
-            f"{record.path}"
-        )
-        done.checked.append(file.name)
-        return
-    if place.is_file():
-        found = sha256_of(place, watch.checked)
-        if right is None or found == right:
-            _settled(file, place, found, record, watch, done, done.checked, known=right)
+@dataclass(slots=True)
+class _Download:
+    client: httpx2.Client
+    record: Record
+    watch: PullCallbacks
+    done: Done = field(default_factory=Done)
+
+    def get(self, wanted: Wanted) -> None:
+        """Have one file whole and checked in its place."""
+        file, place, record = wanted.file, wanted.place, self.record
+        right = file.sha256 or record.entry(file.name).get("sha256")
+        if not place.is_file() and record.was_unpacked(file):
+            self.watch.message(
+                f"{file.name} was unpacked and deleted: to fetch it again, delete its entry in "
+                f"{record.path}"
+            )
+            self.done.checked.append(file.name)
             return
-        apart = _put_apart(place, place)
-        watch.message(f"{place} is not as it should be: it is kept as {apart.name} and comes again")
-        watch.moved(-wanted.here)
-    watch.message(f"{file.name} from {file.address}")
-    partial = fetch(
-        client,
-        file.address,
-        place,
-        watch,
-        sure=right is not None,
-        expected=file.bytes if file.sha256 else None,
-    )
-    found = sha256_of(partial, watch.checked)
-    if right is not None and found != right:
-        apart = _put_apart(partial, place)
-        discard(place)
-        raise DownloadError(_mismatch(file, place, apart, found, right))
-    settle(partial, place)
-    _settled(file, place, found, record, watch, done, done.fetched, known=right)
+        apart = place.with_name(place.name + WRONG)
+        if place.is_file():
+            found = sha256_of(place, self.watch.checked)
+            if right in (None, found):
+                self.done.checked.append(file.name)
+                self._settled(file, place, found, right is None)
+                return
+            os.replace(place, apart)
+            self.watch.message(
+                f"{place} is not as it should be: it is kept as {apart.name} and comes again"
+            )
+            self.watch.moved(-wanted.here)
+        self.watch.message(f"{file.name} from {file.address}")
+        transfer = Transfer(file.address, place, self.watch)
+        size = file.bytes if file.sha256 else None
+        transfer.fetch(self.client, sure=right is not None, expected=size)
+        found = sha256_of(transfer.partial, self.watch.checked)
+        if right not in (None, found):
+            os.replace(transfer.partial, apart)
+            transfer.discard()
+            if file.sha256:
+                how = "it changed on the way or at its source; call again, or ask its makers"
+            else:
+                how = (
+                    "it is another file than the first time; if its makers say so, delete its "
+                    f"entry in {place.parent / RECORD} and call again"
+                )
+            raise DownloadError(
+                f"{file.address} came with SHA-256 {found}, expected is {right}: {how}. What came "
+                f"is kept as {apart}"
+            )
+        transfer.settle()
+        self.done.fetched.append(file.name)
+        self._settled(file, place, found, right is None)
 
-
-def _mismatch(file: SourceFile, place: Path, apart: Path, found: str, right: str) -> str:
-    said = f"{file.address} came with SHA-256 {found}, expected is {right}: "
-    if file.sha256:
-        how = "it changed on the way or at its source; call again, or ask its makers"
-    else:
-        how = (
-            "it is another file than the first time; if its makers say so, delete its entry in "
-            f"{place.parent / RECORD} and call again"
-        )
-    return f"{said}{how}. What came is kept as {apart}"
-
-
-def _settled(
-    file: SourceFile,
-    place: Path,
-    found: str,
-    record: Record,
-    watch: PullCallbacks,
-    done: Done,
-    group: list[str],
-    known: str | None,
-) -> None:
-    group.append(file.name)
-    if known is None:
-        done.first.append(file.name)
-    entry = {"sha256": found, "bytes": place.stat().st_size, "address": file.address}
-    entry["vouched"] = "table" if file.sha256 else "first download"
-    unpacked = record.entry(file.name).get("unpacked")
-    if file.unpack and unpacked != found:
-        names = unpack(place, place.parent)
-        done.unpacked[file.name] = len(names)
-        watch.message(f"{file.name}: {len(names)} files unpacked; you may delete the archive now")
-        unpacked = found
-    record.put(file.name, entry | ({"unpacked": unpacked} if unpacked else {}))
-
-
-def _put_apart(what: Path, place: Path) -> Path:
-    apart = place.with_name(place.name + WRONG)
-    os.replace(what, apart)
-    return apart
+    def _settled(self, file: SourceFile, place: Path, found: str, first: bool) -> None:
+        """Record a file that is in its place, and unpack it if that is needed."""
+        if first:
+            self.done.first.append(file.name)
+        entry = {"sha256": found, "bytes": place.stat().st_size, "address": file.address}
+        entry["vouched"] = "table" if file.sha256 else "first download"
+        unpacked = self.record.entry(file.name).get("unpacked")
+        if file.unpack and unpacked != found:
+            names = unpack(place, place.parent)
+            self.done.unpacked[file.name] = len(names)
+            self.watch.message(
+                f"{file.name}: {len(names)} files unpacked; you may delete the archive now"
+            )
+            unpacked = found
+        self.record.put(file.name, entry | ({"unpacked": unpacked} if unpacked else {}))
 
 
 class Record:
@@ -607,11 +541,6 @@ class Record:
     def entry(self, name: str) -> dict[str, Any]:
         """Return the entry of the file ``name``; empty if it was never fetched."""
         return self.entries.get(name, {})
-
-    def digest(self, name: str) -> str | None:
-        """Return SHA-256 of the file ``name`` at its first download; None without one."""
-        found = self.entry(name).get("sha256")
-        return found if isinstance(found, str) else None
 
     def was_unpacked(self, file: SourceFile) -> bool:
         """Return whether ``file`` is an unpacked archive, so that it may be deleted."""

@@ -36,7 +36,7 @@ from typing import Any
 
 from scenewright.agents.parsers.tagging import NUMBERS
 from scenewright.agents.parsers.wishes import style_of
-from scenewright.core.facts import Fact, FactKind
+from scenewright.core.facts import Fact
 from scenewright.core.formats.base import numbered
 from scenewright.core.formats.published_questions import (
     ASIDE,
@@ -78,30 +78,8 @@ class _Thing:
     attributes: dict[str, list[str]] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Said:
-    """Meaning of a tuple, before objects have ids."""
-
-    kind: FactKind
-    subject: _Thing | None = None
-    target: _Thing | None = None
-    predicate: str | None = None
-    key: str | None = None
-    value: str | None = None
-    statement: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """Meaning of a tuple: fields of a :class:`~scenewright.core.facts.Fact`."""
-
-    kind: FactKind
-    subject: str
-    statement: str
-    target: str | None = None
-    predicate: str | None = None
-    key: str | None = None
-    value: str | None = None
+Meaning = dict[str, Any]
+"""Fields of a :class:`~scenewright.core.facts.Fact` that a tuple gives; things stand for ids."""
 
 
 class _Reading:
@@ -129,27 +107,33 @@ class _Reading:
                     return thing
         return next((t for key, t in self.things.items() if plain.endswith(f" {label(key)}")), None)
 
-    def read(self, said: Proposition) -> _Said:
+    def read(self, said: Proposition) -> Meaning:
         """Add ``said`` to the scene and return its meaning."""
         parts = said.parts
         words = ", ".join(parts)
         if _is_entity(said):
-            return self._entity(words)
+            thing = self.things.get(words.casefold()) or self._new(words)
+            return {"kind": "object", "subject": thing, "statement": words}
         if said.broad in ("relation", "action") and len(parts) > 2:
             return self._relation(parts[0], " ".join(parts[2:]), parts[1])
         if said.broad in ("entity", "attribute", "relation", "action") and len(parts) > 1:
             key = said.kind if said.broad in ("entity", "attribute") else "state"
             return self._attribute(parts[0], key or "state", ", ".join(parts[1:]))
         if said.broad == "other" and said.kind == "count" and len(parts) == 2:
-            return self._count(parts[0], parts[1].lower())
+            thing = self.thing(parts[0])
+            number = self._numbered(thing, parts[1].lower())
+            statement = f"{number} {parts[0]}"
+            found = {"kind": "object", "subject": thing, "key": "count", "value": number}
+            return found | {"statement": statement}
+        found = {"kind": "attribute", "key": said.broad, "value": words, "statement": words}
         if said.broad == "other" and len(parts) > 1:
-            subject, value = self.thing(parts[0]), ", ".join(parts[1:])
+            value = ", ".join(parts[1:])
+            found |= {"subject": self.thing(parts[0]), "key": said.kind, "value": value}
+            found["statement"] = f"{parts[0]}: {value}"
             self._wish(said.kind, value)
-            return _Said(
-                "attribute", subject, key=said.kind, value=value, statement=f"{parts[0]}: {value}"
-            )
-        self._wish(said.kind, words, whole=said.broad == "global")
-        return _Said("attribute", key=said.broad, value=words, statement=words)
+        else:
+            self._wish(said.kind, words, whole=said.broad == "global")
+        return found
 
     def _wish(self, kind: str, text: str, whole: bool = False) -> None:
         """Add a wish of a known kind, or, of the ``whole`` picture, of the kind of its words."""
@@ -160,10 +144,6 @@ class _Reading:
             found = style_of(text, 0, len(text))
             self.globals[found or Global(kind="style", text=text)] = None
 
-    def _entity(self, text: str) -> _Said:
-        thing = self.things.get(text.casefold()) or self._new(text)
-        return _Said("object", thing, statement=text)
-
     def join_parts(self) -> None:
         """Relate each thing that is named with its owner to the owner, if that is a thing too."""
         for text, thing in list(self.things.items()):
@@ -172,7 +152,7 @@ class _Reading:
             if holder is not None and holder is not thing:
                 self.relations[id(holder), "has", id(thing)] = (holder, "has", thing)
 
-    def _attribute(self, text: str, key: str, value: str) -> _Said:
+    def _attribute(self, text: str, key: str, value: str) -> Meaning:
         thing = self.thing(text)
         if key == "count":
             self._numbered(thing, value.lower())
@@ -183,21 +163,15 @@ class _Reading:
                 held = thing.attributes.setdefault(key, [])
                 if part and part not in held:
                     held.append(part)
-        return _Said("attribute", thing, key=key, value=value, statement=f"{thing.name}: {value}")
+        found = {"kind": "attribute", "subject": thing, "key": key, "value": value}
+        return found | {"statement": f"{thing.name}: {value}"}
 
-    def _relation(self, source: str, predicate: str, target: str) -> _Said:
+    def _relation(self, source: str, predicate: str, target: str) -> Meaning:
         one, other = self.thing(source), self.thing(target)
         if one is not other:
             self.relations.setdefault((id(one), predicate, id(other)), (one, predicate, other))
-        return _Said(
-            *("relation", one, other, predicate),
-            statement=f"{one.name} {predicate} {other.name}",
-        )
-
-    def _count(self, text: str, said: str) -> _Said:
-        thing = self.thing(text)
-        number = self._numbered(thing, said)
-        return _Said("object", thing, key="count", value=number, statement=f"{number} {text}")
+        found = {"kind": "relation", "subject": one, "target": other, "predicate": predicate}
+        return found | {"statement": f"{one.name} {predicate} {other.name}"}
 
     def _numbered(self, thing: _Thing, said: str) -> str:
         """Read the number of a thing, such as ``==3``, ``>1`` or ``few``; return it alone."""
@@ -229,34 +203,25 @@ def scene_of_tuples(
     """
     reading = _Reading()
     # Things first: a relation may come before the entities that it joins.
-    said: list[_Said | None] = [None] * len(propositions)
+    said: list[Meaning | None] = [None] * len(propositions)
     for first in (True, False):
         for at, given in enumerate(propositions):
             if given is not None and _is_entity(given) == first:
                 said[at] = reading.read(given)
         if first:
             reading.join_parts()
-    ids = _ids(reading)
-    meanings = [None if each is None else _meaning(each, ids) for each in said]
-    return _scene(reading, ids), meanings
-
-
-def _ids(reading: _Reading) -> dict[int, list[str]]:
     things = list(reading.things.values())
     fresh = iter(numbered(thing.name for thing in things for _ in range(thing.count)))
-    return {id(thing): [next(fresh) for _ in range(thing.count)] for thing in things}
-
-
-def _meaning(said: _Said, ids: dict[int, list[str]]) -> Meaning:
-    return Meaning(
-        kind=said.kind,
-        subject=ids[id(said.subject)][0] if said.subject is not None else WHOLE,
-        statement=said.statement,
-        target=ids[id(said.target)][0] if said.target is not None else None,
-        predicate=said.predicate,
-        key=said.key,
-        value=said.value,
-    )
+    ids = {id(thing): [next(fresh) for _ in range(thing.count)] for thing in things}
+    meanings = [
+        each
+        and {
+            key: ids[id(part)][0] if isinstance(part, _Thing) else part
+            for key, part in each.items()
+        }
+        for each in said
+    ]
+    return _scene(reading, ids), meanings
 
 
 def _scene(reading: _Reading, ids: dict[int, list[str]]) -> SceneGraph | None:
@@ -480,19 +445,11 @@ def _fact(
     place: str, number: int, row: Row, meaning: Meaning | None, parents: tuple[int, ...]
 ) -> Fact:
     question = row["question_natural_language"].strip()
-    said = meaning or Meaning("attribute", WHOLE, row["tuple"].strip() or question)
+    said = meaning or {"kind": "attribute", "statement": row["tuple"].strip() or question}
+    parents_of = tuple(map(str, parents))
     try:
         return Fact(
-            id=str(number),
-            kind=said.kind,
-            subject=said.subject,
-            target=said.target,
-            predicate=said.predicate,
-            key=said.key,
-            value=said.value,
-            parents=tuple(map(str, parents)),
-            statement=said.statement,
-            question=question,
+            **{"subject": WHOLE, **said}, id=str(number), parents=parents_of, question=question
         )
     except ValueError as error:
         raise DatasetError(f"{place}: fact {number}: {error}") from error

@@ -53,6 +53,7 @@ from scenewright.evals.datasets.reading import (
     NO_AREA,
     NO_PHOTO,
     TOO_MANY,
+    Box,
     Photos,
     clipped,
     number_of,
@@ -146,7 +147,6 @@ def _megasg_items(
         id_ = next((str(entry[key]) for key in _IDS if entry.get(key) not in (None, "")), None)
         if id_ is None:
             raise DatasetError(f'{place}: "image_id" is missing: results are kept by it')
-        boxes = dict(_boxes(entry, place))
         scene = _scene(entry, place, left_out)
         if scene is None or len(scene.objects) < least:
             left_out[EMPTY if scene is None else too_few(least)] += 1
@@ -161,7 +161,7 @@ def _megasg_items(
             scene=scene,
             prompt=_text(entry, ("caption", "prompt"), place),
             image=None if photo is None else str(photo),
-            detections=tuple(_detections(scene, boxes, entry, place, left_out)),
+            detections=tuple(_detections(scene, entry, place, left_out)),
             group=_text(entry, _LEVELS[0], place),
             category=_text(entry, _LEVELS[1], place),
             meta={
@@ -197,7 +197,7 @@ def _photo(entry: Mapping[str, Any], photos: Photos | None) -> Path | None:
     return None
 
 
-def _bare(value: Any) -> Any:
+def bare_id(value: Any) -> Any:
     """Return an id without its box; other values stay, for the format's own error."""
     if not isinstance(value, str):
         return value
@@ -212,7 +212,7 @@ def _scene(entry: Mapping[str, Any], place: str, left_out: Counter[str]) -> Scen
     if isinstance(rows, list):
         known = None
         if isinstance(listed, list):
-            known = {_bare(value) for value in listed if isinstance(value, str)}
+            known = {bare_id(value) for value in listed if isinstance(value, str)}
         kept = list(_megasg_relations(rows, known, left_out))
     if not listed and not kept:
         return None
@@ -221,7 +221,9 @@ def _scene(entry: Mapping[str, Any], place: str, left_out: Counter[str]) -> Scen
         return None
     data = {key: entry[key] for key in ("attributes",) if entry.get(key) is not None}
     if listed is not None:
-        data["objects"] = [_bare(value) for value in listed] if isinstance(listed, list) else listed
+        data["objects"] = (
+            [bare_id(value) for value in listed] if isinstance(listed, list) else listed
+        )
     try:
         return megasg.read({**data, "relationships": kept}, place)
     except SceneError as error:
@@ -236,7 +238,7 @@ def _megasg_relations(
         if not isinstance(row, dict):
             yield row
             continue
-        bare = {**row, **{end: _bare(row[end]) for end in ("source", "target") if end in row}}
+        bare = {**row, **{end: bare_id(row[end]) for end in ("source", "target") if end in row}}
         source, target, words = (bare.get(key) for key in ("source", "target", "relation"))
         if not all(isinstance(part, str) and part for part in (source, target, words)):
             yield bare
@@ -258,49 +260,54 @@ def _boxes(entry: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]:
     for value in objects:
         match = _BOXED.fullmatch(value.strip()) if isinstance(value, str) else None
         if match is not None:
-            yield str(_bare(value)), match["box"].split(",")
+            yield str(bare_id(value)), match["box"].split(",")
     given = entry.get("boxes")
     if isinstance(given, dict):
-        yield from ((str(_bare(key)), box) for key, box in given.items())
+        yield from ((str(bare_id(key)), box) for key, box in given.items())
     elif isinstance(given, list):
         if len(given) != len(objects):
             raise DatasetError(
                 f"{place}: {len(given)} boxes for {len(objects)} objects: give each its own"
             )
-        yield from ((str(_bare(key)), box) for key, box in zip(objects, given, strict=True))
+        yield from ((str(bare_id(key)), box) for key, box in zip(objects, given, strict=True))
     elif given is not None:
         raise DatasetError(f"{place}: boxes must be a list or an object, found {given!r:.60}")
 
 
+def boxes_of(scene: SceneGraph, entry: Mapping[str, Any], place: str) -> dict[str, Box]:
+    """Return object id → (xmin, ymin, xmax, ymax) in pixels, as far as ``entry`` has boxes.
+
+    Raises ``DatasetError`` for one that is no box.
+    """
+    given = dict(_boxes(entry, place))
+    found = {}
+    for item in scene.objects:
+        box = given.get(item.id)
+        if box is None:
+            continue
+        where = f"{place}, {item.id}"
+        if not isinstance(box, list) or len(box) != 4:
+            raise DatasetError(f"{where}: a box is [xmin, ymin, xmax, ymax], found {box!r:.60}")
+        sides = (side.strip() if isinstance(side, str) else side for side in box)
+        left, top, right, bottom = (number_of(side, where, "a side of the box") for side in sides)
+        found[item.id] = left, top, right, bottom
+    return found
+
+
 def _detections(
-    scene: SceneGraph,
-    boxes: Mapping[str, Any],
-    entry: Mapping[str, Any],
-    place: str,
-    left_out: Counter[str],
+    scene: SceneGraph, entry: Mapping[str, Any], place: str, left_out: Counter[str]
 ) -> Iterator[Detection]:
-    size = tuple(
+    width, height = (
         number_of(entry[key], place, key) if entry.get(key) is not None else float("inf")
         for key in ("width", "height")
     )
-    for item in scene.objects:
-        box = boxes.get(item.id)
-        if box is None:
-            continue
-        if not isinstance(box, list) or len(box) != 4:
-            raise DatasetError(
-                f"{place}, {item.id}: a box is [xmin, ymin, xmax, ymax], found {box!r:.60}"
-            )
-        where = f"{place}, {item.id}"
-        left, top, right, bottom = (
-            number_of(side.strip() if isinstance(side, str) else side, where, "a side of the box")
-            for side in box
-        )
-        inside = clipped((left, top, right, bottom), (size[0], size[1]))
+    names = {item.id: item.name for item in scene.objects}
+    for id_, box in boxes_of(scene, entry, place).items():
+        inside = clipped(box, (width, height))
         if inside is None:
             left_out[NO_AREA] += 1
         else:
-            yield Detection(item.name, inside)
+            yield Detection(names[id_], inside)
 
 
 VISUAL_GENOME_VERSION = 1

@@ -27,7 +27,7 @@ BALANCED = 0.5
 the paper's 15,000/20,000/15,000 have 0.75."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Statistics:
     """Counts over the items of a set."""
 

@@ -165,11 +165,11 @@ def test_answers_that_cannot_be_read_say_why(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[1]", r"\[0\] is not a JSON object"),
+        ("[1]", "entry 0 is not a JSON object"),
         ('{"objects": ["dog.1"]}', "no image_id"),
         ('{"image_id": "1"}', "the scene is empty"),
         (f"{json.dumps(ENTRY)}\n{json.dumps(ENTRY)}", "twice"),
-        (f'{json.dumps(ENTRY)}\n{{"image', "line 2 is not valid JSON"),
+        (f'{json.dumps(ENTRY)}\n{{"image', r"line 2 \(byte \d+\): the text ends too early"),
         ('{"image_id": "1", "relationships": [{"source": "a.1"}]}', r"relationships\[0\]"),
         (
             '{"image_id": "1", "relationships": [{"source": "a.1", "target": "b.1", '

@@ -14,7 +14,7 @@ are group and category of the item. Statistics count facts in two levels after D
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -39,7 +39,13 @@ from scenewright.agents.parsers.classes import (
 from scenewright.core.error_text import error_text
 from scenewright.core.formats import megasg
 from scenewright.evals.datasets import tables
-from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet, make_item
+from scenewright.evals.datasets.base import (
+    DatasetError,
+    Item,
+    StreamedSet,
+    make_item,
+    unreadable,
+)
 from scenewright.evals.datasets.psg_prompts.templates import (
     DRAW_VERSION,
     Draw,
@@ -47,8 +53,10 @@ from scenewright.evals.datasets.psg_prompts.templates import (
     PsgError,
     draw,
 )
-from scenewright.evals.datasets.reading import json_lines, lines_of, whole
+from scenewright.evals.datasets.reading import json_lines, whole
+from scenewright.evals.datasets.statistics import Statistics, mean
 from scenewright.evals.datasets.tables import COLUMNS, columns_of, item_of, row_of, write_items
+from scenewright.evals.store.json_lines import append_lines, read_lines
 from scenewright.prompts import load_prompt
 from scenewright.providers.usage import Usage
 
@@ -168,38 +176,31 @@ class RowFile:
     def read(self) -> dict[str, Item]:
         """Return id → item of all rows; empty where there is no file.
 
-        A last line that a kill cut off is forgotten, and cut off the file. Raises ``DatasetError``
-        for other lines that are no items.
+        A last line that a kill cut off is left out. Raises ``DatasetError`` for other lines that
+        are no items.
         """
         if not self.path.exists():
             return {}
         found: dict[str, Item] = {}
-        lines = list(lines_of(self.path))
-        torn = False
-        for at, (number, line) in enumerate(lines):
-            place = f"{self.path}, line {number}"
-            try:
-                cells = json.loads(line)
-            except ValueError as error:
-                if at < len(lines) - 1:
-                    raise PsgError(
-                        f"{place} is not valid JSON: name another file, or fix it"
-                    ) from error
-                torn = True
-                break
-            if not isinstance(cells, dict):
-                raise PsgError(f"{place} is not a JSON object: name another file, or fix it")
-            item = item_of(cells, _COLUMNS, place, number, self.path.parent, "none")
-            found[item.id] = item
-        if torn:
-            write_items(found.values(), self.path)
+        try:
+            for number, cells in read_lines(self.path):
+                if not isinstance(cells, dict):
+                    raise ValueError(f"line {number} is not a JSON object")
+                place = f"{self.path}, line {number}"
+                item = item_of(cells, _COLUMNS, place, number, self.path.parent, "none")
+                found[item.id] = item
+        except DatasetError:
+            raise
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        except ValueError as error:
+            raise PsgError(f"{self.path}, {error}: name another file, or fix it") from error
         return found
 
-    def append(self, item: Item) -> None:
-        """Write one more row; one of the same id before it counts no more."""
+    def append(self, items: Iterable[Item]) -> None:
+        """Write more rows; those of the same ids before them count no more."""
         try:
-            with self.path.open("a", encoding="utf-8", newline="\n") as file:
-                file.write(json.dumps(row_of(item), ensure_ascii=True) + "\n")
+            append_lines(self.path, [json.dumps(row_of(item)) for item in items])
         except OSError as error:
             raise PsgError(
                 f"{self.path} cannot be written: {error.strerror or error}: name a writable file"
@@ -235,57 +236,68 @@ PAPER: dict[str, int] = {
 """Class → prompts of PSG-Bench, as Table 6 prints them."""
 
 
-@dataclass(slots=True)
-class PromptStatistics:
-    """Counts over items."""
+@dataclass
+class PromptStatistics(Statistics):
+    """Counts over prompts: also by template, author and pair, and facts in two levels."""
 
-    prompts: int = 0
-    """Items with a prompt."""
-    scenes: int = 0
-    """Items with a scene graph."""
-    objects: int = 0
-    """Objects of all scenes."""
-    attributes: int = 0
-    """Attributes of all objects."""
-    relations: int = 0
-    """Relations of all scenes."""
-    pairs: int = 0
-    """Contrastive pairs with both prompts."""
+    name: str = "psg-bench"
+    told: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """``template``, ``author`` or ``pair`` → value in the items' ``meta`` → items."""
     unclassified: int = 0
     """Prompts without a category."""
-    templates: Counter[str] = field(default_factory=Counter)
-    """Template → prompts."""
-    categories: Counter[str] = field(default_factory=Counter)
-    """Category of Table 6 → prompts."""
-    challenges: Counter[str] = field(default_factory=Counter)
-    """Challenge → prompts."""
-    authors: Counter[str] = field(default_factory=Counter)
-    """Author of the text → prompts."""
-    facts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(first, second level) → facts of the scenes."""
+    entities: Counter[str] = field(default_factory=Counter)
+    """``whole``: different things of each scene; ``count``: those of which it has several."""
 
-    def mean(self, count: int) -> float | None:
-        """Return ``count`` a scene; none without scenes."""
-        return count / self.scenes if self.scenes else None
+    def add(self, item: Item) -> None:
+        """Count ``item``."""
+        super().add(item)
+        self.unclassified += bool(item.prompt and not item.group)
+        for key in ("template", "author", "pair"):
+            self.told[key].update(filter(None, [item.meta.get(key)]))
+        if item.scene is not None:
+            names = Counter(one.name for one in item.scene.objects)
+            self.entities["whole"] += len(names)
+            self.entities["count"] += sum(count > 1 for count in names.values())
 
-    def as_json(self) -> dict[str, Any]:
+    @property
+    def pairs(self) -> int:
+        """Contrastive pairs with both prompts."""
+        return sum(count == 2 for count in self.told["pair"].values())
+
+    def of_class(self, level: int) -> Counter[str]:
+        """Return category of Table 6 (``level`` 0) or challenge (1) → items."""
+        found: Counter[str] = Counter()
+        for classes, n in self.classes.items():
+            found[classes[level]] += n
+        return found
+
+    def levels_of_facts(self) -> Counter[tuple[str, str]]:
+        """Return (first, second level) → facts of the scenes."""
+        found = Counter({("entity", "whole"): self.entities["whole"]})
+        found["count", "count"] = self.entities["count"]
+        for (key, _), n in self.values.items():
+            found["attribute", key] += n
+        for predicate, n in self.predicates.items():
+            found["relation", _level(predicate)] += n
+        return +found
+
+    def as_json(self, top: int = 0) -> dict[str, Any]:
         """Return all of it as plain values, with the paper's counts beside."""
         levels: dict[str, dict[str, int]] = {}
-        for (first, second), count in sorted(self.facts.items()):
+        for (first, second), count in sorted(self.levels_of_facts().items()):
             levels.setdefault(first, {})[second] = count
+        categories, challenges = self.of_class(0), self.of_class(1)
         return {
             "prompts": self.prompts,
             "pairs": self.pairs,
             "unclassified": self.unclassified,
             "per_prompt": {
-                "objects": self.mean(self.objects),
-                "attributes": self.mean(self.attributes),
-                "relations": self.mean(self.relations),
+                what: mean(getattr(self, what)) for what in ("objects", "attributes", "relations")
             },
-            "templates": dict(self.templates),
-            "categories": {name: self.categories[name] for name in PROMPT_CATEGORIES},
-            "challenges": {name: self.challenges[name] for name in CHALLENGES},
-            "authors": dict(self.authors),
+            "templates": dict(self.told["template"]),
+            "categories": {name: categories[name] for name in PROMPT_CATEGORIES},
+            "challenges": {name: challenges[name] for name in CHALLENGES},
+            "authors": dict(self.told["author"]),
             "facts": levels,
             "paper": {"source": PAPER_SOURCE, "prompts": PAPER},
         }
@@ -294,29 +306,8 @@ class PromptStatistics:
 def statistics_of(items: Iterable[Item]) -> PromptStatistics:
     """Return the counts over ``items``, read once."""
     found = PromptStatistics()
-    pairs: Counter[str] = Counter()
     for item in items:
-        found.prompts += bool(item.prompt)
-        found.unclassified += bool(item.prompt and not item.group)
-        found.templates.update(filter(None, [item.meta.get("template")]))
-        found.authors.update(filter(None, [item.meta.get("author")]))
-        found.categories.update(filter(None, [item.group]))
-        found.challenges.update(filter(None, [item.category]))
-        pairs.update(filter(None, [item.meta.get("pair")]))
-        if item.scene is None:
-            continue
-        found.scenes += 1
-        found.objects += len(item.scene.objects)
-        found.relations += len(item.scene.relations)
-        names = Counter(one.name for one in item.scene.objects)
-        found.facts["entity", "whole"] += len(names)
-        found.facts["count", "count"] += sum(count > 1 for count in names.values())
-        for one in item.scene.objects:
-            found.attributes += len(one.attributes)
-            found.facts.update(("attribute", key) for key in one.attributes)
-        found.facts.update(("relation", _level(r.predicate)) for r in item.scene.relations)
-    found.pairs = sum(count == 2 for count in pairs.values())
-    found.facts += Counter()
+        found.add(item)
     return found
 
 
