@@ -1,4 +1,4 @@
-"""Simulated panels in which an aggregator could go wrong, and how the default does in them.
+"""Tables of judges' answers: the miniature's, and simulated ones in which an aggregator could fail.
 
 Six judges (fewer where said) answer the facts of three models' images of each prompt. Quality is
 Spearman's correlation of the images' scores with the share of their facts that hold. The best
@@ -18,9 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
-from benchmarks._harness import figure, interval, progress
+from benchmarks._harness import Progress, figure, interval, progress
 from scenewright.agents.panel.aggregation import weighted_means
+from scenewright.evals.judge_reports.labelled_facts import ABSENT
+from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
 from scenewright.evals.statistics.figures import summary
 from scenewright.evals.studies.panel.aggregators.registry import aggregator_of
 from scenewright.evals.studies.panel.attacks import Attack, attacked, enlarged
@@ -33,7 +36,10 @@ from scenewright.evals.studies.panel.simulator import (
     SimulationSpec,
     simulate,
 )
+from scenewright.evals.studies.panel.sources.live_judges import query_table
 from scenewright.evals.studies.panel.table import AnswerTable
+from scenewright.providers import AnswerStore
+from scenewright.runs.model_factory.profiles import build_judge
 
 MODELS = tuple(
     SimulatedModel(id=f"model-{at}", prevalence=share) for at, share in enumerate((0.6, 0.75, 0.85))
@@ -41,6 +47,30 @@ MODELS = tuple(
 GOOD, WEAK, STRONG = (0.9, 0.8), (0.65, 0.5), (0.97, 0.95)
 Scene = Callable[[int, int], AnswerTable]
 """From a seed and a number of prompts to a table."""
+
+
+async def labelled_table(
+    judges: Sequence[str], paintings: int, seed: int, store: AnswerStore | None = None
+) -> AnswerTable:
+    """Return what judges of the miniature say of labelled facts of paintings."""
+    torch.set_num_threads(1)
+    asked = [build_judge(f"local:miniature/judge-{name}") for name in judges]
+    # As in a run: what lacks its object is not asked.
+    facts = [
+        fact
+        for fact in synthetic_facts(paintings, seed)
+        if fact.group != ABSENT or fact.fact.kind == "object"
+    ]
+    shown = Progress(len(facts) * len(asked))
+    loaded = await query_table(
+        "miniature",
+        "",
+        facts,
+        asked,
+        store or AnswerStore(None),
+        told=lambda doing, done, of: shown.reach(done),
+    )
+    return loaded.table
 
 
 def judges(rates: Sequence[tuple[float, float]], **same: Any) -> list[SimulatedJudge]:

@@ -323,4 +323,3 @@ def _interval(drawn: Array) -> tuple[float, float]:
 KINDS: tuple[SceneKind, ...] = get_args(SceneKind)
 _LEAST, _MOST = 0.02, 0.98
 """Rates and prevalences: counts of a few facts tell no more."""
-_MOST_CORRELATION = 0.9

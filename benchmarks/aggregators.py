@@ -49,8 +49,7 @@ import numpy as np
 
 from benchmarks._harness import DATA, benchmark, figure, folder
 from benchmarks._panel_people import people_figures, people_tables
-from benchmarks._panel_scenes import scene_figures, selection_figures
-from benchmarks.panels import labelled_table
+from benchmarks._panel_scenes import labelled_table, scene_figures, selection_figures
 from scenewright.agents.panel.aggregation import Array
 from scenewright.agents.panel.panel import Panel
 from scenewright.evals.statistics.figures import summary

@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks._harness import benchmark, prefixed
-from benchmarks.panels import labelled_table
+from benchmarks._panel_scenes import labelled_table
 from scenewright.agents.panel.aggregation import mean_probability
 from scenewright.agents.panel.guarantee import CascadeGuarantee, LabelledVerdicts, guarantee_of
 from scenewright.core.facts import FACT_KINDS

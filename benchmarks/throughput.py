@@ -127,18 +127,9 @@ def settings_of(url: str, plan: Plan, key: str, **more: Any) -> Settings:
     return load_settings(accounts={key: AccountSpec(**spec)})
 
 
-async def ours(
-    url: str,
-    plan: Plan,
-    key: str,
-    facts: Sequence[Fact],
-    folder: Path,
-    judge: str = "",
-    provider: str = "openai",
-) -> Outcome:
-    """Ask about all images through ``ask``; ``judge``: another one of the account ``key``."""
-    settings = settings_of(url, plan, key, provider=provider)
-    asked_of = build_judge(judge or f"{key}:{MODEL}", settings=settings)
+async def ours(url: str, plan: Plan, key: str, facts: Sequence[Fact], folder: Path) -> Outcome:
+    """Ask about all images through ``ask``."""
+    asked_of = build_judge(f"{key}:{MODEL}", settings=settings_of(url, plan, key))
     with closing(AnswerStore(folder / f"{key}.sqlite")) as store:
 
         async def one(number: int) -> bool:
