@@ -3,7 +3,7 @@
 A result that is kept is found again only while the code behind it is the same. That is the module
 that computes it and all of this package that it imports, directly or not, at the top or within a
 function, with the data files beside them. Imports for type checking alone compute nothing and do
-not count, and neither do comments, docstrings and blank lines.
+not count, and neither do lines of comments, docstrings and blank lines.
 """
 
 from __future__ import annotations
@@ -67,46 +67,23 @@ def file_digest(file: Path) -> str:
 
 
 def _code(source: bytes) -> bytes:
-    """Return Python source without comments, strings that stand alone and blank lines.
+    """Return Python source without lines of comments, strings that stand alone and blank lines.
 
     The text is compared and not the syntax tree, whose form is another in each version of Python.
     """
-    lines = source.splitlines()
     texts: set[int] = set()
     within: set[int] = set()
-    """Lines that end within a string: white space is part of it."""
-    strings: dict[int, list[tuple[int, int]]] = {}
-    """Line → ends of the strings in it: a number sign there begins no comment."""
-    waiting: list[ast.AST] = [ast.parse(source)]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.JoinedStr) or (
-            isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
-        ):
-            first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
-            within.update(range(first, last))
-            for at in range(first, last + 1):
-                begin = node.col_offset if at == first else 0
-                end = (node.end_col_offset or 0) if at == last else len(lines[at])
-                strings.setdefault(at, []).append((begin, end))
-        elif (
-            isinstance(node, ast.Expr)
-            and isinstance(node.value, ast.Constant)
-            and isinstance(node.value.value, str)
-            and not lines[node.lineno - 1][: node.col_offset].strip()
-        ):
-            texts.update(range(node.lineno - 1, node.end_lineno or node.lineno))
-        else:
-            waiting += ast.iter_child_nodes(node)
-    kept = []
-    for at, line in enumerate(lines):
-        place = line.find(b"#")
-        while place >= 0 and any(a <= place < b for a, b in strings.get(at, ())):
-            place = line.find(b"#", place + 1)
-        code = line if at in within else (line if place < 0 else line[:place]).rstrip()
-        if at not in texts and (code or at in within):
-            kept.append(code)
-    return b"\n".join(kept)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant | ast.JoinedStr):
+            within.update(range(node.lineno + 1, (node.end_lineno or node.lineno) + 1))
+        elif isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str):
+            texts.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines = enumerate(source.splitlines(), 1)
+    return b"\n".join(
+        line
+        for at, line in lines
+        if at not in texts and (at in within or (line.strip() and line.lstrip()[:1] != b"#"))
+    )
 
 
 @cache
@@ -136,12 +113,7 @@ def _imports_of(tree: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
             yield from (f"{node.module}.{one.name}" for one in node.names)
-        elif isinstance(node, ast.If) and _is_type_checking(node.test):
+        elif isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             yield from _imports_of(ast.Module(node.orelse, []))
         elif not isinstance(node, ast.expr):
             yield from _imports_of(node)
-
-
-def _is_type_checking(test: ast.expr) -> bool:
-    name = test.id if isinstance(test, ast.Name) else getattr(test, "attr", "")
-    return name == "TYPE_CHECKING"
