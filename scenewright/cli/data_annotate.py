@@ -73,11 +73,11 @@ def annotate(
         out: Folder; by default built/NAME.
         limit_usd: Ask before work that costs more than this many dollars.
     """
-    from scenewright.evals.annotation.engine import engine_of
     from scenewright.evals.annotation.leakage import guarded
     from scenewright.evals.annotation.panel_queries import text_model_of, voters_of
     from scenewright.evals.annotation.pipeline import Building
     from scenewright.evals.datasets.registry import open_dataset
+    from scenewright.evals.runner.engines.ray_engine import engine_of
     from scenewright.runs.model_factory.profiles import build_judge
 
     machines = engine_of(engine, workers, address)

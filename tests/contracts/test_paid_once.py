@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +20,6 @@ import pytest
 
 from scenewright.config.settings import Settings, load_settings
 from scenewright.core.formats import load_scene
-from scenewright.evals.annotation.engine import (
-    AnnotationSession,
-    AnnotationWorker,
-    AnnotationWorkerSpec,
-)
-from scenewright.evals.annotation.engine import LocalEngine as LocalAnnotation
 from scenewright.evals.annotation.panel_queries import text_model_of, voters_of
 from scenewright.evals.annotation.pipeline import Building
 from scenewright.evals.datasets.base import Item
@@ -92,35 +86,6 @@ class OneWorker(LocalEngine):
                     listener.hear(await worker.do(listener.given, listener.hear))
 
             yield work
-
-
-class OneAnnotator(LocalAnnotation):
-    """Asks about photos as a worker of a cluster does."""
-
-    @asynccontextmanager
-    async def at_work(self, session: AnnotationSession) -> AsyncIterator[Any]:
-        spec = AnnotationWorkerSpec(
-            *(session.config, session.folder, session.nonce), settings=load_settings()
-        )
-        worker = AnnotationWorker(spec)
-        worker._models = session.models
-        worker._here = True
-        worker._answers = AnswerStore(session.folder / "answers.db")
-        with closing(worker._answers):
-            yield _Asking(worker)
-
-
-class _Asking:
-    def __init__(self, worker: AnnotationWorker) -> None:
-        self._worker = worker
-
-    async def ask(self, sheets: Iterator[Any], heard: Callable[[Any], None]) -> None:
-        for sheet in sheets:
-            await self._worker._done(sheet, heard)
-
-    async def verify(self, pieces: Iterator[Any], found: Callable[[Any, Any], None]) -> None:
-        for piece in pieces:
-            found(piece, await self._worker._done(piece, lambda event: None))
 
 
 async def refinement(bench: Bench) -> object:
@@ -209,7 +174,7 @@ async def xtc(bench: Bench) -> object:
 
 async def annotation(
     bench: Bench,
-    engine: LocalAnnotation = LocalAnnotation(),  # noqa: B008
+    engine: LocalEngine = LocalEngine(),  # noqa: B008
 ) -> object:
     asked = config_of(JUDGE, consensus="judges", judges=[OTHER])
     building = Building(
@@ -218,13 +183,14 @@ async def annotation(
         text_model_of(JUDGE, bench.settings),
         [build_judge(OTHER, bench.settings)],
         engine=engine,
+        settings=bench.settings,
     )
     with closing(building):
         return await building.run(building.plan())
 
 
 async def annotation_by_a_worker(bench: Bench) -> object:
-    return await annotation(bench, OneAnnotator())
+    return await annotation(bench, OneWorker())
 
 
 async def study(bench: Bench) -> object:

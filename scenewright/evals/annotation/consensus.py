@@ -11,7 +11,6 @@ matters.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -33,9 +32,6 @@ from scenewright.providers import Answers
 Chances = dict[int, tuple[float | None, str]]
 """Number of a claim → (the judges' probability, or None; reason)."""
 
-Spending = Callable[[str, int, int, float, int], None]
-"""Called with judge, tokens in, tokens out, dollars and unscored answers."""
-
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
@@ -56,8 +52,8 @@ class Verified:
     """The judges' verdicts on one photo's claims."""
 
     chances: Chances
-    spent: tuple[tuple[str, int, int, float, int], ...]
-    """(judge, tokens in, tokens out, dollars, unscored answers) of each."""
+    spent: Mapping[str, Mapping[str, float]]
+    """Judge → ``tokens_in``, ``tokens_out``, ``usd`` and ``unscored`` answers."""
 
 
 Verify = Callable[[Iterator[Claimed], Callable[[Claimed, Verified], None]], Awaitable[None]]
@@ -88,7 +84,7 @@ async def verify(
     photo, claims = claimed.photo, claimed.claims
     asked = [at for at, claim in enumerate(claims) if claim.triple[1] != NO_RELATION]
     if not asked:
-        return Verified({}, ())
+        return Verified({}, {})
     facts = [
         fact.model_copy(update={"parents": ()})
         for fact in facts_of(scene_of(photo, [claims[at] for at in asked]))
@@ -99,16 +95,15 @@ async def verify(
     found = await judge_picture(
         judge_panel, photo.digest, load, facts, store=store, asking="together", origin="annotate"
     )
-    spent = tuple(
-        (
-            judge,
-            sum(answer.tokens_in for answer in answers),
-            sum(answer.tokens_out for answer in answers),
-            sum(answer.usd for answer in answers),
-            sum(answer.state == "unscored" for answer in answers),
-        )
+    spent = {
+        judge: {
+            "tokens_in": sum(answer.tokens_in for answer in answers),
+            "tokens_out": sum(answer.tokens_out for answer in answers),
+            "usd": sum(answer.usd for answer in answers),
+            "unscored": sum(answer.state == "unscored" for answer in answers),
+        }
         for judge, answers in found.answers.items()
-    )
+    }
     verdicts = {verdict.fact_id: verdict for verdict in found.card.verdicts}
     chances: Chances = {}
     for at, fact in zip(asked, facts, strict=True):
@@ -116,15 +111,6 @@ async def verify(
         chance = None if verdict.state == "unscored" else verdict.probability
         chances[at] = (chance, verdict.reason)
     return Verified(chances, spent)
-
-
-async def fingerprints(judges: Sequence[Judge]) -> Mapping[str, str]:
-    """Return judge id → fingerprint."""
-
-    def read() -> dict[str, str]:
-        return {judge.id: judge.fingerprint for judge in judges}
-
-    return await asyncio.to_thread(read)
 
 
 PARTS = ("train", "val", "test")
@@ -173,15 +159,13 @@ async def build_graphs(
     config: AnnotateConfig,
     voters: Sequence[Voter],
     synonyms: Mapping[str, str],
-    *,
+    on_photo: Callable[[Verified], None] = lambda verified: None,
     verify: Verify | None = None,
-    on_answer: Spending = lambda *spent: None,
-    on_photo: Callable[[], None] = lambda: None,
 ) -> int:
     """Write claims and consensus of every photo into ``ledger``; the photos below the quorum.
 
-    With ``verify`` the judges' probability stands in place of the share of votes, and ``on_answer``
-    is told what they took. Raises what ``verify`` raises.
+    With ``verify`` the judges' probability stands in place of the share of votes. Raises what
+    ``verify`` raises.
     """
     ledger.clear_graphs()
     poor = 0
@@ -198,8 +182,6 @@ async def build_graphs(
             yield Claimed(photo, tuple(claims))
 
     def found(piece: Claimed, verified: Verified) -> None:
-        for spent in verified.spent:
-            on_answer(*spent)
         listed = [_listed(c, verified.chances.get(at)) for at, c in enumerate(piece.claims)]
         by_judges = config.consensus == "judges"
         kept = [
@@ -209,7 +191,7 @@ async def build_graphs(
         ]
         photo = piece.photo
         rows.append((photo.position, listed, kept, place_of(photo.id, config.seed)))
-        on_photo()
+        on_photo(verified)
         if len(rows) >= _BLOCK:
             some, rows[:] = list(rows), []
             ledger.add_graphs(some)
@@ -218,7 +200,7 @@ async def build_graphs(
         await verify(claimed(), found)
     else:
         for piece in claimed():
-            found(piece, Verified({}, ()))
+            found(piece, Verified({}, {}))
     ledger.add_graphs(rows)
     return poor
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_core.messages import HumanMessage
 from PIL import Image
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from scenewright.config.profiles import Role
     from scenewright.config.settings import Settings
 
+V = TypeVar("V")
 Triple = tuple[str, str, str]
 """(source id, predicate, target id)."""
 
@@ -275,56 +276,40 @@ class ReceivedReply:
     """Whether a model was asked; not about a photo that cannot be used."""
 
 
-Ask = Callable[[Iterator[Sheet], Callable[[ReceivedReply], None]], Awaitable[None]]
-"""Has models reply to sheets; the callback is called for each reply."""
-
-
-async def ask_panel(
-    ledger: Ledger,
-    voters: Sequence[Voter],
-    samples: int,
-    ask: Ask,
-    *,
-    retry: bool = False,
-    on_reply: Callable[[Reply], None] = lambda reply: None,
-) -> None:
-    """Have ``ask`` get every reply that ``ledger`` lacks, and keep each one immediately.
-
-    A lost call, and a photo or reply that cannot be used, are failed replies with their reason, and
-    are asked again only with ``retry``. Raises ``AnnotationError`` if a model fails from the start,
-    or if the ledger does.
-    """
+def sheets_of(
+    ledger: Ledger, voters: Sequence[Voter], samples: int, retry: bool = False
+) -> Iterator[Sheet]:
+    """Yield the photos that lack replies; failed ones are lacking only with ``retry``."""
     wanted = ballots(voters, samples)
     places = {id(voter): at for at, voter in enumerate(voters)}
-    failures = StartupFailureLimit()
+    for photo in ledger.photos():
+        requests = tuple(
+            Request(places[id(voter)], sample, tries_of(ledger.get(key)))
+            for voter, sample in missing(ledger, photo, wanted, retry)
+            for key in (reply_key(photo, voter, sample),)
+        )
+        if requests:
+            yield Sheet(photo, requests)
 
-    def lacking() -> Iterator[Sheet]:
-        for photo in ledger.photos():
-            requests = tuple(
-                Request(places[id(voter)], sample, tries_of(ledger.get(key)))
-                for voter, sample in missing(ledger, photo, wanted, retry)
-                for key in (reply_key(photo, voter, sample),)
-            )
-            if requests:
-                yield Sheet(photo, requests)
 
-    def heard(one: ReceivedReply) -> None:
-        reply = after(ledger.get(one.reply.key), one.reply)
-        ledger.put(reply)
-        on_reply(reply)
-        if reply.state == "done":
-            failures.worked(reply.voter)
-        elif one.asked:
-            failures.failed(reply.voter, reply.reason)
+def keep_reply(ledger: Ledger, one: ReceivedReply, failures: StartupFailureLimit) -> None:
+    """Keep a reply, failed ones too: they are asked again with ``retry`` alone.
 
-    await ask(lacking(), heard)
+    Raises ``AnnotationError`` if its model fails from the start, or if the ledger does.
+    """
+    reply = after(ledger.get(one.reply.key), one.reply)
+    ledger.put(reply)
+    if reply.state == "done":
+        failures.worked(reply.voter)
+    elif one.asked:
+        failures.failed(reply.voter, reply.reason)
 
 
 async def ask_about(
     sheet: Sheet,
     voters: Sequence[Voter],
     load: Callable[[], Image.Image],
-    heard: Callable[[ReceivedReply], None],
+    heard: Callable[[ReceivedReply], object],
 ) -> None:
     """Send all requests of ``sheet`` concurrently; ``heard`` is called with each reply.
 
@@ -424,6 +409,47 @@ def replies_of(
 Reader = Callable[[Mapping[str, Any], bool], Any]
 """Makes JSON data of the tool's arguments. The flag says that it is the model's last chance: usable
 parts are then accepted. Otherwise raises ``ValueError`` with the problems."""
+
+
+def rows_by_key(
+    rows: Any,
+    what: str,
+    key: str,
+    wanted: Iterable[str],
+    read: Callable[[list[Mapping[str, Any]]], V],
+    last: bool,
+) -> tuple[dict[str, V], dict[str, str]]:
+    """Return what ``read`` makes of the rows about each of ``wanted``, and why others have none.
+
+    ``rows`` is the list ``what`` of a reply, whose rows name the one that they are about under
+    ``key``; ``read`` raises ``ValueError`` for rows of no use. Raises ``ValueError`` with the
+    problems unless it is the ``last`` chance.
+    """
+    if not isinstance(rows, list):
+        raise ValueError(f"{what} is missing or not a list")
+    said: dict[str, list[Mapping[str, Any]]] = {one: [] for one in wanted}
+    problems: list[str] = []
+    for at, row in enumerate(rows):
+        name = str(row.get(key)) if isinstance(row, Mapping) else ""
+        if name in said:
+            said[name].append(row)
+        else:
+            problems.append(f"{what}[{at}]: there is no {key} {name} in the list")
+    found: dict[str, V] = {}
+    lost: dict[str, str] = {}
+    for one, about in said.items():
+        try:
+            if not about:
+                raise ValueError("the model left it out")
+            found[one] = read(about)
+            if len(about) > 1:
+                problems.append(f"{key} {one} is there twice")
+        except ValueError as error:
+            lost[one] = str(error)
+            problems.append(f"{key} {one}: {error}")
+    if problems and not last:
+        raise ValueError("; ".join(problems[:8]))
+    return found, lost
 
 
 async def ask_twice(chat: BaseChatModel, prompt: Prompt, text: str, read: Reader) -> Any:

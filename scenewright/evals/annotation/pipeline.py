@@ -6,36 +6,34 @@ attributes → files (Scene-Bench, appendix A and Algorithm 1). Each stage finds
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import importlib.metadata
+import itertools
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from scenewright.agents.judges.pictures import answer_tokens, character_tokens
-from scenewright.core.formats.base import numbered
+from scenewright.config.settings import Settings
+from scenewright.core.formats import base as formats
 from scenewright.core.images import upright_size
 from scenewright.core.ports.judge import Judge
 from scenewright.core.questions import facts_of
 from scenewright.core.scene import Relation, SceneGraph, SceneObject
 from scenewright.evals.annotation.config import AnnotateConfig
 from scenewright.evals.annotation.consensus import (
+    Claimed,
+    Verified,
     build_graphs,
     drop_rare,
-    fingerprints,
     predicate_counts,
     split,
-)
-from scenewright.evals.annotation.engine import (
-    AnnotationSession,
-    Asking,
-    Engine,
-    LocalEngine,
-    Models,
-    OnProgress,
 )
 from scenewright.evals.annotation.graph_sets import (
     ATTRIBUTES,
@@ -54,12 +52,15 @@ from scenewright.evals.annotation.panel_queries import (
     RELATIONS_AN_OBJECT,
     TOKENS_A_RELATION,
     TOKENS_AN_OBJECT,
+    ReceivedReply,
     TextModel,
     Voter,
-    ask_panel,
     ballots,
+    keep_reply,
     missing,
+    sheets_of,
 )
+from scenewright.evals.annotation.task import AnnotationTask, Models, OnProgress, Piece
 from scenewright.evals.annotation.text_stages import (
     ATTRIBUTES_PROMPT,
     BATCH,
@@ -74,7 +75,9 @@ from scenewright.evals.annotation.text_stages import (
 )
 from scenewright.evals.datasets.base import Dataset, Item, file_digest
 from scenewright.evals.runner.forecast import CostForecast, CostLine
-from scenewright.evals.store.ledger import Ledger, Photo, Reply
+from scenewright.evals.runner.progress import StartupFailureLimit
+from scenewright.evals.runner.task import Engine, Items, LocalEngine, numbered
+from scenewright.evals.store.ledger import Ledger, Photo
 from scenewright.prompts import load_prompt
 from scenewright.providers.usage import ExpectedUsage, Usage
 from scenewright.providers.versions import SERVED_FILE, FollowedVersions, following
@@ -104,40 +107,36 @@ class Plan:
 def plan_of(
     ledger: Ledger,
     config: AnnotateConfig,
-    voters: Sequence[Voter],
+    models: Models,
     text: TextModel | None,
-    judges: Sequence[Judge] = (),
-    *,
     retry: bool = False,
     synonyms_there: bool = False,
-    on_photo: Callable[[int], None] = lambda count: None,
 ) -> Plan:
     """Return the calls that are missing in ``ledger``, whose photos must be there; asks no model.
 
     Tokens of pictures go by the providers' rules, texts by a quarter of their characters, replies
     by 1.5 relations an object. Calls of text models are counted anew even where some are done.
     """
-    wanted = ballots(voters, config.samples)
-    asked = {voter.name: ExpectedUsage() for voter in voters}
-    judged = {judge.id: ExpectedUsage() for judge in judges}
+    wanted = ballots(models.voters, config.samples)
+    asked = {voter.name: ExpectedUsage() for voter in models.voters}
+    judged = {judge.id: ExpectedUsage() for judge in models.judges}
     names: set[str] = set()
     photos = objects = done = 0
     for photo in ledger.photos():
         photos += 1
-        on_photo(photos)
         objects += len(photo.objects)
         names.update(name for _, name, _ in photo.objects)
         lacking = missing(ledger, photo, wanted, retry)
         done += len(wanted) - len(lacking)
         for voter, _ in lacking:
             asked[voter.name] += ExpectedUsage(1, voter.expected(photo.size, len(photo.objects)))
-        for judge in judges:
+        for judge in models.judges:
             judged[judge.id] += _judging(judge, photo.size, len(photo.objects))
     failed = sum(
         int(spent["failed"]) for (kind, _), spent in ledger.spent().items() if kind == "photo"
     )
     lines = []
-    for voter in voters:
+    for voter in models.voters:
         told = asked[voter.name]
         priced = replace(told, usd=voter.price(told.usage)) if told.calls else told
         lines.append(CostLine.of(voter.name, "annotates", priced))
@@ -156,26 +155,19 @@ def _lists(
     synonyms_there: bool,
 ) -> Iterator[CostLine]:
     """Yield the calls of the model that reads lists: (prompt, calls, tokens shown and given)."""
-    shown = TOKENS_AN_OBJECT * objects + TOKENS_A_RELATION * RELATIONS_AN_OBJECT * objects
-    stages = {
-        "synonyms": (SYNONYMS_PROMPT, 1, _TOKENS_A_WORD * _VOCABULARY, 600),
-        "classes": (CLASSES_PROMPT, -(-photos // config.batch), shown, _TOKENS_A_CLASS * photos),
-        "attributes": (
-            *(ATTRIBUTES_PROMPT, -(-names // BATCH)),
-            *(_TOKENS_A_WORD * names, names * (INSTANCES + 1) * _TOKENS_A_WORD),
-        ),
-    }
-    chosen = {
-        "synonyms": config.synonyms and not synonyms_there,
-        "classes": config.diversity,
-        "attributes": config.attributes,
-    }
-    for stage, (prompt, calls, into, out) in stages.items():
-        if chosen[stage]:
+    shown = round((TOKENS_AN_OBJECT + TOKENS_A_RELATION * RELATIONS_AN_OBJECT) * objects)
+    words = _TOKENS_A_WORD * names
+    batches, lists = -(-photos // config.batch), -(-names // BATCH)
+    for stage, chosen, prompt, calls, into, out in (
+        ("synonyms", config.synonyms and not synonyms_there,
+         SYNONYMS_PROMPT, 1, _TOKENS_A_WORD * _VOCABULARY, 600),
+        ("classes", config.diversity, CLASSES_PROMPT, batches, shown, _TOKENS_A_CLASS * photos),
+        ("attributes", config.attributes, ATTRIBUTES_PROMPT, lists, words, words * (INSTANCES + 1)),
+    ):  # fmt: skip
+        if chosen:
             fixed = character_tokens(len(load_prompt(prompt).text))
-            usage = Usage(calls * fixed + round(into), out)
-            once = ExpectedUsage(calls, usage, text.price(usage))
-            yield CostLine.of(text.name, stage, once)
+            usage = Usage(calls * fixed + into, out)
+            yield CostLine.of(text.name, stage, ExpectedUsage(calls, usage, text.price(usage)))
 
 
 def _judging(judge: Judge, size: tuple[int, int], objects: int) -> ExpectedUsage:
@@ -239,7 +231,7 @@ def _photo(position: int, item: Item, ledger: Ledger, least: int) -> Photo:
             found.append((seen.name, (left, top, right, bottom)))
     if len(found) < least:
         return _left_out(lost, f"fewer than {least} objects")
-    ids = numbered(name for name, _ in found)
+    ids = formats.numbered(name for name, _ in found)
     objects = tuple((id_, name, box) for id_, (name, box) in zip(ids, found, strict=True))
     told = json.dumps([digest, objects], ensure_ascii=False)
     key = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
@@ -251,6 +243,8 @@ def _left_out(photo: Photo, why: str) -> Photo:
 
 
 LEDGER = "ledger.sqlite"
+Work = Callable[[Items[Piece]], Awaitable[None]]
+"""Does pieces, by an engine."""
 _PACKAGES = ("scenewright", "langchain-core", "pydantic", "pyarrow", "pillow")
 
 
@@ -280,54 +274,40 @@ class Summary:
     """A sentence for each judge that was served by several versions."""
 
 
+@dataclass
 class Building:
-    """The building of one set in one folder."""
+    """The building of one set in one folder; raises ``AnnotationError`` if it cannot be used."""
 
-    def __init__(
-        self,
-        config: AnnotateConfig,
-        dataset: Dataset,
-        folder: Path,
-        voters: Sequence[Voter],
-        text: TextModel | None = None,
-        judges: Sequence[Judge] = (),
-        *,
-        retry: bool = False,
-        told: OnProgress = lambda stage, done, of: None,
-        engine: Engine = LocalEngine(),  # noqa: B008 - a constant
-    ) -> None:
-        """Open the ledger in ``folder``.
+    config: AnnotateConfig
+    dataset: Dataset
+    """Photos with detections."""
+    folder: Path
+    """The set's folder."""
+    voters: Sequence[Voter]
+    """The panel that ``config`` names."""
+    text: TextModel | None = None
+    """Its model that reads lists."""
+    judges: Sequence[Judge] = ()
+    """Its judges."""
+    _: KW_ONLY
+    retry: bool = False
+    """Whether failures are asked again."""
+    told: OnProgress = lambda stage, done, of: None
+    """Called with the progress."""
+    engine: Engine = LocalEngine()  # noqa: RUF009 - a constant
+    """Asks the panel and the judges."""
+    settings: Settings | None = None
+    """Those of workers on a cluster; None: those of this machine."""
 
-        Args:
-            config: configuration of the set.
-            dataset: photos with detections.
-            folder: the set's folder.
-            voters: the panel that ``config`` names.
-            text: its model that reads lists.
-            judges: its judges.
-            retry: whether failures are asked again.
-            told: called with the progress.
-            engine: asks the panel and the judges.
-
-        Raises:
-            AnnotationError: the folder cannot be used.
-        """
-        self.config = config
-        self.folder = folder
-        self._dataset = dataset
-        self._voters = tuple(voters)
-        self._text = text
-        self._judges = tuple(judges)
-        self._retry = retry
-        self._report = told
-        self._engine = engine
-        self._judged: dict[str, list[float]] = {}
-        self._served: FollowedVersions
+    def __post_init__(self) -> None:
+        """Open the ledger."""
+        self._models = Models(tuple(self.voters), tuple(self.judges))
+        self._judged: dict[str, Counter[str]] = defaultdict(Counter)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise unwritable(folder, error) from error
-        self.ledger = Ledger(folder / LEDGER)
+            raise unwritable(self.folder, error) from error
+        self.ledger = Ledger(self.folder / LEDGER)
 
     def close(self) -> None:
         """Close the files."""
@@ -341,65 +321,89 @@ class Building:
 
         def looked(count: int) -> None:
             if count % 100 == 0:
-                self._report("photos", count, None)
+                self.told("photos", count, None)
 
-        photos = photos_of(self._dataset, self.ledger, self.config.least_objects, looked)
+        photos = photos_of(self.dataset, self.ledger, self.config.least_objects, looked)
         self.ledger.set_photos(photos)
         there = (self.folder / SYNONYMS_FILE).exists()
-        return plan_of(
-            self.ledger, self.config, self._voters, self._text, self._judges,
-            retry=self._retry, synonyms_there=there,
-        )  # fmt: skip
+        return plan_of(self.ledger, self.config, self._models, self.text, self.retry, there)
 
     async def run(self, plan: Plan) -> Summary:
         """Run all stages; ``plan`` is that of :meth:`plan`.
 
         Raises ``AnnotationError`` for what cannot go on; what was paid for is kept.
         """
-        models = Models(self._voters, self._judges)
-        session = AnnotationSession(
-            self.config, self.folder, models, self._text, self._report, self.ledger.nonce()
-        )
-        with following(self.folder / SERVED_FILE) as self._served:
-            async with self._engine.at_work(session) as asking:
-                return await self._stages(plan, asking)
+        with ExitStack() as stack:
+            task = AnnotationTask(
+                self.config, self.folder, self._models, self.ledger, stack,
+                told=self.told, text=self.text, settings=self.settings,
+            )  # fmt: skip
+            served = stack.enter_context(following(self.folder / SERVED_FILE))
+            async with self.engine.at_work(task) as work:
+                return await self._stages(plan, task, work, served)
 
-    async def _stages(self, plan: Plan, asking: Asking) -> Summary:
+    async def _stages(
+        self, plan: Plan, task: AnnotationTask, work: Work, served: FollowedVersions
+    ) -> Summary:
         config, ledger = self.config, self.ledger
-        await self._annotate(plan, asking)
-        counts = predicate_counts(ledger, self._voters, config.samples)
-        synonyms = await self._synonyms(dict(counts))
-        kept = plan.photos.get("kept", 0)
-        done = 0
+        total = sum(n.most.calls for n in plan.costs.lines if n.what == "annotates")
+        failures, replied = StartupFailureLimit(), itertools.count(1)
 
-        def photo_done() -> None:
-            nonlocal done
-            done += 1
-            self._report("consensus", done, kept)
+        def heard(one: ReceivedReply) -> None:
+            keep_reply(ledger, one, failures)
+            self.told("annotate", next(replied), total)
+
+        task.heard = heard
+        await work(numbered(sheets_of(ledger, self.voters, config.samples, self.retry)))
+        counts = predicate_counts(ledger, self.voters, config.samples)
+        synonyms = await self._synonyms(dict(counts))
+        kept, photos = plan.photos.get("kept", 0), itertools.count(1)
+
+        async def verify(
+            pieces: Iterator[Claimed], found: Callable[[Claimed, Verified], None]
+        ) -> None:
+            task.found = found
+            await work(numbered(pieces))
+
+        def photo_done(verified: Verified) -> None:
+            for judge, spent in verified.spent.items():
+                self._judged[judge].update(spent)
+            self.told("consensus", next(photos), kept)
 
         poor = await build_graphs(
-            ledger, config, self._voters, synonyms,
-            verify=asking.verify if self._judges else None,
-            on_answer=self._paid, on_photo=photo_done,
-        )  # fmt: skip
+            ledger, config, self.voters, synonyms, photo_done, verify if self.judges else None
+        )
         dropped = drop_rare(ledger, config.rare)
         parts = split(ledger, config)
-        await self._classify(sum(parts.values()))
+        if config.diversity and self.text is not None:
+            graphs, classed = sum(parts.values()), itertools.count(1)
+            await classify(
+                ledger, self.text, config.batch, config.concurrency, retry=self.retry,
+                on_graph=lambda: self.told("classes", next(classed), graphs),
+            )  # fmt: skip
         lost = await self._attributes()
-        return await self._write(poor, synonyms, dropped, parts, lost)
-
-    async def _annotate(self, plan: Plan, asking: Asking) -> None:
-        total = sum(n.most.calls for n in plan.costs.lines if n.what == "annotates")
-        done = 0
-
-        def replied(reply: Reply) -> None:
-            nonlocal done
-            done += 1
-            self._report("annotate", done, total)
-
-        await ask_panel(
-            self.ledger, self._voters, self.config.samples, asking.ask,
-            retry=self._retry, on_reply=replied,
+        self.told("files", 0, None)
+        graphs = sum(write_graphs(self.folder, ledger.graphs(parts_only=True)).values())
+        write_votes(self.folder / VOTES, ledger.graphs())
+        states = ledger.photo_states()
+        found = statistics_of(ledger.graphs(parts_only=True)) | {
+            "photos": states,
+            "below_quorum": poor,
+            "rare_predicates_dropped": dropped,
+            "synonyms_merged": len(synonyms),
+            "categories_without_attributes": len(lost),
+        }
+        write_json(self.folder / STATISTICS, found)
+        spent: list[dict[str, Any]] = [
+            {"stage": kind, "model": voter, **sums}
+            for (kind, voter), sums in ledger.spent().items()
+        ]
+        spent += [{"stage": "judges", "model": j, **sums} for j, sums in self._judged.items()]
+        models = await asyncio.to_thread(self._models.manifest)
+        write_json(self.folder / MANIFEST, self._manifest(models, spent, states, served.texts))
+        return Summary(
+            self.folder, graphs, states, poor, parts, dropped, synonyms, found,
+            ledger.problems(), sum(row["usd"] for row in spent), served.texts,
         )  # fmt: skip
 
     async def _synonyms(self, counts: dict[str, int]) -> dict[str, str]:
@@ -408,110 +412,46 @@ class Building:
         path = self.folder / SYNONYMS_FILE
         found = read_synonyms(path)
         if found is None:
-            if self._text is None or not counts:
+            if self.text is None or not counts:
                 return {}
-            self._report("synonyms", 0, None)
-            found = await propose_synonyms(self.ledger, self._text, counts, retry=self._retry)
+            self.told("synonyms", 0, None)
+            found = await propose_synonyms(self.ledger, self.text, counts, retry=self.retry)
             if not any(one.startswith("a call failed") for one in found.refused):
                 write_json(path, found.model_dump())
         return found.resolved(counts)
 
-    async def _classify(self, graphs: int) -> None:
-        if not self.config.diversity or self._text is None:
-            return
-        done = 0
-
-        def batch_done(count: int) -> None:
-            nonlocal done
-            done += count
-            self._report("classes", done, graphs)
-
-        await classify(
-            self.ledger, self._text, self.config.batch, self.config.concurrency,
-            retry=self._retry, on_batch=batch_done,
-        )  # fmt: skip
-
     async def _attributes(self) -> dict[str, str]:
-        if not self.config.attributes or self._text is None:
+        if not self.config.attributes or self.text is None:
             return {}
         names = {
             name for row in self.ledger.graphs(parts_only=True) for _, name, _ in row.photo.objects
         }
-        self._report("attributes", 0, len(names))
-        found, lost = await augment(self.ledger, self._text, sorted(names), retry=self._retry)
-        write_json(
-            self.folder / ATTRIBUTES,
-            {
-                "model": self._text.name,
-                "prompt": load_prompt(ATTRIBUTES_PROMPT).ref,
-                "instances": found,
-                "lost": lost,
-            },
-        )
+        self.told("attributes", 0, len(names))
+        found, lost = await augment(self.ledger, self.text, sorted(names), retry=self.retry)
+        told = {"model": self.text.name, "prompt": load_prompt(ATTRIBUTES_PROMPT).ref}
+        write_json(self.folder / ATTRIBUTES, told | {"instances": found, "lost": lost})
         return lost
 
-    async def _write(
+    def _manifest(
         self,
-        poor: int,
-        synonyms: dict[str, str],
-        dropped: dict[str, int],
-        parts: dict[str, int],
-        lost: dict[str, str],
-    ) -> Summary:
-        self._report("files", 0, None)
-        ledger = self.ledger
-        graphs = sum(write_graphs(self.folder, ledger.graphs(parts_only=True)).values())
-        write_votes(self.folder / VOTES, ledger.graphs())
-        found = statistics_of(ledger.graphs(parts_only=True))
-        photos = ledger.photo_states()
-        found |= {
-            "photos": photos,
-            "below_quorum": poor,
-            "rare_predicates_dropped": dropped,
-            "synonyms_merged": len(synonyms),
-            "categories_without_attributes": len(lost),
-        }
-        write_json(self.folder / STATISTICS, found)
-        spent = self._spent()
-        write_json(self.folder / MANIFEST, await self._manifest(spent, photos))
-        return Summary(
-            self.folder, graphs, photos, poor, parts, dropped, synonyms, found,
-            ledger.problems(), sum(row["usd"] for row in spent), self._served.texts,
-        )  # fmt: skip
-
-    def _paid(self, judge: str, tokens_in: int, tokens_out: int, usd: float, lost: int) -> None:
-        sums = self._judged.setdefault(judge, [0.0] * 4)
-        for at, value in enumerate((tokens_in, tokens_out, usd, lost)):
-            sums[at] += value
-
-    def _spent(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = [
-            {"stage": kind, "model": voter, **spent}
-            for (kind, voter), spent in self.ledger.spent().items()
-        ]
-        names = ("tokens_in", "tokens_out", "usd", "unscored")
-        rows += [
-            {"stage": "judges", "model": judge, **dict(zip(names, sums, strict=True))}
-            for judge, sums in self._judged.items()
-        ]
-        return rows
-
-    async def _manifest(
-        self, spent: list[dict[str, Any]], photos: dict[str, int]
+        models: dict[str, Any],
+        spent: list[dict[str, Any]],
+        photos: dict[str, int],
+        model_changes: Sequence[str],
     ) -> dict[str, Any]:
-        dataset = self._dataset
+        config, dataset = self.config, self.dataset
         prompts = [BOXES_PROMPT]
-        if self._text is not None:
-            prompts += [SYNONYMS_PROMPT] * self.config.synonyms
-            prompts += [CLASSES_PROMPT] * self.config.diversity
-            prompts += [ATTRIBUTES_PROMPT] * self.config.attributes
+        if self.text is not None:
+            prompts += [SYNONYMS_PROMPT] * config.synonyms
+            prompts += [CLASSES_PROMPT] * config.diversity
+            prompts += [ATTRIBUTES_PROMPT] * config.attributes
         return {
-            "name": self.config.name,
-            "about": self.config.about,
+            "name": config.name,
+            "about": config.about,
             "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "graphs": GRAPHS,
-            "config": self.config.model_dump(mode="json"),
-            "model_changes": list(self._served.texts),
+            "config": config.model_dump(mode="json"),
+            "model_changes": list(model_changes),
             "dataset": {
                 "name": dataset.name,
                 "source": dataset.source,
@@ -520,9 +460,8 @@ class Building:
                 "left_out": dict(dataset.left_out),
                 "photos": photos,
             },
-            "panel": {voter.name: voter.fingerprint for voter in self._voters},
-            "text_model": None if self._text is None else self._text.fingerprint,
-            "judges": dict(await fingerprints(self._judges)),
+            **models,
+            "text_model": None if self.text is None else self.text.fingerprint,
             "sampling": SAMPLING,
             "prompts": {name: load_prompt(name).ref for name in prompts},
             "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},

@@ -24,7 +24,7 @@ from scenewright.agents.parsers.classes import (
     with_precedence,
 )
 from scenewright.core.error_text import error_text
-from scenewright.evals.annotation.panel_queries import TextModel, ask_twice
+from scenewright.evals.annotation.panel_queries import TextModel, ask_twice, rows_by_key
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.datasets.psg_prompts.rows import (
     RowFile,
@@ -81,36 +81,18 @@ def read_classes(given: Mapping[str, Any], count: int, by: str, last: bool) -> d
     Raises ``ValueError`` for anything but one fitting answer a number, unless it is the ``last``
     chance.
     """
-    rows = given.get("classes")
-    if not isinstance(rows, list):
-        raise ValueError("classes is missing or not a list")
-    found: dict[int, Classes] = {}
-    problems: list[str] = []
-    for at, row in enumerate(rows):
-        number = row.get("number") if isinstance(row, Mapping) else None
-        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= count:
-            problems.append(f"classes[{at}]: there is no number {number!r} in the list")
-            continue
-        if number in found:
-            problems.append(f"number {number} is given twice")
-            found[number] = Classes("", "", by, "the model gave two answers")
-            continue
-        category, challenge = (str(row.get(key, "")).upper() for key in ("category", "challenge"))
-        wrong = ""
-        if category not in PROMPT_CATEGORIES:
-            wrong = f"{row.get('category')!r} is not a category"
-        elif challenge not in CHALLENGES:
-            wrong = f"{row.get('challenge')!r} is not a challenge"
-        if wrong:
-            problems.append(f"number {number}: {wrong}")
-        found[number] = Classes("", "", by, wrong) if wrong else Classes(category, challenge, by)
-    for number in range(1, count + 1):
-        if number not in found:
-            problems.append(f"number {number} is missing")
-            found[number] = Classes("", "", by, "the model left it out")
-    if problems and not last:
-        raise ValueError("; ".join(problems[:8]))
-    return found
+
+    def one(rows: list[Mapping[str, Any]]) -> Classes:
+        if len(rows) > 1:
+            raise ValueError("the model gave two answers")
+        for key, known in (("category", PROMPT_CATEGORIES), ("challenge", CHALLENGES)):
+            if str(rows[0].get(key, "")).upper() not in known:
+                raise ValueError(f"{rows[0].get(key)!r} is not a {key}")
+        return Classes(rows[0]["category"].upper(), rows[0]["challenge"].upper(), by)
+
+    numbers = [str(number) for number in range(1, count + 1)]
+    found, lost = rows_by_key(given.get("classes"), "classes", "number", numbers, one, last)
+    return {int(n): found[n] if n in found else Classes("", "", by, lost[n]) for n in numbers}
 
 
 def classifying_usage(prompts: Sequence[str]) -> Usage:

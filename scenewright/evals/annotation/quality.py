@@ -23,7 +23,7 @@ import hashlib
 import io
 import json
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -77,12 +77,8 @@ class Recalls:
             return
         hits = wanted & set(found[: self.k])
         self.images.append(len(hits) / len(wanted))
-        total: dict[str, int] = defaultdict(int)
-        right: dict[str, int] = defaultdict(int)
-        for triple in wanted:
-            total[triple[1]] += 1
-            right[triple[1]] += triple in hits
-        for predicate, count in total.items():
+        right = Counter(predicate for _, predicate, _ in hits)
+        for predicate, count in Counter(predicate for _, predicate, _ in wanted).items():
             self._by_predicate[predicate].append(right[predicate] / count)
 
     @property
@@ -259,34 +255,40 @@ def write_page(graphs: Sequence[BuiltGraph], folder: Path, name: str) -> Page:
     Photos that cannot be read are left out. Raises ``AnnotationError`` if none can, or if the
     folder cannot be written.
     """
-    try:
-        (folder / "photos").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(folder, error) from error
     shown: list[dict[str, Any]] = []
     lost: list[str] = []
-    for graph in graphs:
-        try:
-            image = load_image(Path(graph.photo))
-        except (ImageError, OSError) as error:
-            lost.append(f"{graph.id}: {error}")
-            continue
-        if empty := nothing_drawn(image):
-            lost.append(f"{graph.id}: {empty}")
-            continue
-        size = image.size
-        digest = hashlib.sha256(graph.id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        image.thumbnail((MOST_SIDE, MOST_SIDE), Image.Resampling.LANCZOS)
-        try:
+    path = folder / "index.html"
+    try:
+        (folder / "photos").mkdir(parents=True, exist_ok=True)
+        for graph in graphs:
+            try:
+                image = load_image(Path(graph.photo))
+            except (ImageError, OSError) as error:
+                lost.append(f"{graph.id}: {error}")
+                continue
+            if empty := nothing_drawn(image):
+                lost.append(f"{graph.id}: {empty}")
+                continue
+            size = image.size
+            digest = hashlib.sha256(graph.id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+            image.thumbnail((MOST_SIDE, MOST_SIDE), Image.Resampling.LANCZOS)
             image.save(folder / "photos" / f"{digest}.jpg", quality=90)
-        except OSError as error:
-            raise unwritable(folder, error) from error
-        shown.append(_shown(graph, f"photos/{digest}.jpg", size))
-    if not shown:
-        why = lost[0] if lost else "no graph has relations"
-        raise AnnotationError(f"there is nothing to check: {why}")
-    data = {"name": name, "photos": shown}
-    told = json.dumps(data, ensure_ascii=False)
+            shown.append(_shown(graph, f"photos/{digest}.jpg", size))
+        if not shown:
+            why = lost[0] if lost else "no graph has relations"
+            raise AnnotationError(f"there is nothing to check: {why}")
+        path.write_text(
+            _page(json.dumps({"name": name, "photos": shown}, ensure_ascii=False)), "utf-8"
+        )
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    except UnicodeEncodeError as error:
+        raise AnnotationError(f"{path} cannot be written: {error}") from error
+    return Page(path, len(shown), sum(len(one["relations"]) for one in shown), tuple(lost))
+
+
+def _page(told: str) -> str:
+    """Return the page with its data, which is JSON."""
     key = hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     assets = files("scenewright.evals.annotation") / "assets"
     page = (assets / "spotcheck.html").read_text(encoding="utf-8")
@@ -298,12 +300,7 @@ def write_page(graphs: Sequence[BuiltGraph], folder: Path, name: str) -> Page:
         ('"DATA"', told.replace("<", "\\u003c").replace("\u2028", "\\u2028")),
     ):
         page = page.replace(mark, text, 1)
-    path = folder / "index.html"
-    try:
-        path.write_text(page, encoding="utf-8")
-    except (OSError, UnicodeEncodeError) as error:
-        raise AnnotationError(f"{path} cannot be written: {error}") from error
-    return Page(path, len(shown), sum(len(one["relations"]) for one in shown), tuple(lost))
+    return page
 
 
 def _shown(graph: BuiltGraph, photo: str, size: tuple[int, int]) -> dict[str, Any]:

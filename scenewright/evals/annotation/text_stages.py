@@ -14,7 +14,7 @@ appendix A. A scene without a usable answer has no class, with the reason.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from scenewright.agents.chat.language_replies import as_data
 from scenewright.agents.parsers.classes import SCENE_CATEGORIES
 from scenewright.core.user_files import as_model, read_user_json
 from scenewright.evals.annotation.graph_sets import entry_of
-from scenewright.evals.annotation.panel_queries import TextModel, ask_text, plain
+from scenewright.evals.annotation.panel_queries import TextModel, ask_text, plain, rows_by_key
 from scenewright.evals.errors import AnnotationError
 from scenewright.evals.runner.progress import StartupFailureLimit, side_by_side
 from scenewright.evals.store.ledger import GraphRow, Ledger
@@ -216,7 +216,7 @@ async def classify(
     concurrency: int,
     *,
     retry: bool = False,
-    on_batch: Any = lambda count: None,
+    on_graph: Callable[[], None] = lambda: None,
 ) -> None:
     """Classify every graph with a part, ``batch`` scenes in a call."""
     failures = StartupFailureLimit()
@@ -238,12 +238,13 @@ async def classify(
         else:
             failures.worked(model.name)
             found = reply.data
-        lost = f"the call failed: {reply.reason}" if reply.state == "failed" else "not classified"
+        lost = f"the call failed: {reply.reason}"
         ledger.update_graphs(
             "class",
             {row.photo.position: tuple(found.get(row.photo.id, ("", "", lost))) for row in rows},
         )
-        on_batch(len(rows))
+        for _ in rows:
+            on_graph()
 
     await side_by_side(batches(ledger.graphs(parts_only=True), batch), work, concurrency)
 
@@ -283,31 +284,18 @@ def read_classes(
     Raises ``ValueError`` for anything but one valid class an image, unless it is the ``last``
     chance.
     """
-    rows = given.get("images")
-    if not isinstance(rows, list):
-        raise ValueError("images is missing or not a list")
-    found: dict[str, tuple[str, str, str]] = {}
-    problems: list[str] = []
-    for at, row in enumerate(rows):
-        where = f"images[{at}]"
-        id_ = str(row.get("image_id")) if isinstance(row, Mapping) else ""
-        if id_ not in ids:
-            problems.append(f"{where}: there is no image {id_!r} in the list")
-            continue
-        if id_ in found and not found[id_][2]:
-            problems.append(f"{where}: {id_!r} is classified twice")
-            continue
-        try:
-            found[id_] = (*class_of(row.get("level 1"), row.get("level 2")), "")
-        except ValueError as error:
-            found[id_] = ("", "", str(error))
-            problems.append(f"{where}: {error}")
-    lacking = [id_ for id_ in ids if id_ not in found]
-    if lacking:
-        problems.append(f"missing: {', '.join(lacking[:8])}")
-    if problems and not last:
-        raise ValueError("; ".join(problems[:8]))
-    return found
+
+    def one(rows: list[Mapping[str, Any]]) -> tuple[str, str, str]:
+        problem = ""
+        for row in rows:
+            try:
+                return (*class_of(row.get("level 1"), row.get("level 2")), "")
+            except ValueError as error:
+                problem = str(error)
+        raise ValueError(problem)
+
+    found, lost = rows_by_key(given.get("images"), "images", "image_id", ids, one, last)
+    return found | {id_: ("", "", why) for id_, why in lost.items()}
 
 
 ATTRIBUTES_PROMPT = "augment_attributes"

@@ -393,43 +393,45 @@ def load_open_images(
     check_scene(scene, SCENES, photos, OPEN_IMAGES_NAME)
     if photos is not None:
         photos = Photos([*photos.folders, *(place / split for place in photos.folders)])
-    boxes, classes = (_find(folder, n) for n in (f"{split}-annotations-bbox.csv", CLASSES))
-    linked: list[Path | None] = [None] * 3
+    boxes = _needed(folder, f"{split}-annotations-bbox.csv")
+    files: list[Path | None] = [_needed(folder, CLASSES), None, None, None]
     if scene == "relations":
-        linked = [_find(folder, n) for n in (f"{split}-annotations-vrd.csv", ATTRIBUTES)]
-        linked.append(_find(folder, PREDICATES, needed=False))
-    files = [boxes, classes, *linked]
-    there = [file for file in files if file is not None]
-    index = FileIndex(("boxes", "relations"), there, partial(_fill_open_images, *files))
+        files[1] = _needed(folder, f"{split}-annotations-vrd.csv")
+        files[2:] = _needed(folder, ATTRIBUTES), _find(folder, PREDICATES)
+    there = [boxes, *(file for file in files if file is not None)]
+    index = FileIndex(("boxes", "relations"), there, partial(_fill_open_images, boxes, files))
     read = partial(_open_images, boxes, index)
     return _photo_set(OPEN_IMAGES_NAME, read, there, photos, least=least, scene=scene, split=split)
 
 
-def _find(folder: Path, name: str, needed: bool = True) -> Path | None:
-    for prefix in _PREFIXES:
-        for ending in ("", ".gz"):
-            if (file := folder / f"{prefix}{name}{ending}").is_file():
-                return file
-    if not needed:
-        return None
+def _find(folder: Path, name: str) -> Path | None:
+    places = (folder / f"{p}{name}{ending}" for p in _PREFIXES for ending in ("", ".gz"))
+    return next((file for file in places if file.is_file()), None)
+
+
+def _needed(folder: Path, name: str) -> Path:
+    if found := _find(folder, name):
+        return found
     raise DatasetError(
         f"{folder} has no {name} (also oidv6-{name}): fetch it with "
         f"`scenewright data get {OPEN_IMAGES_NAME} --only …`"
     )
 
 
+Labels = tuple[dict[str, str], dict[str, str], dict[str, str]]
+"""Label → name of classes and attributes, in lower case, and of predicates."""
+
+
 def _fill_open_images(
     boxes: Path,
-    classes: Path,
-    relations: Path | None,
-    attributes: Path | None,
-    predicates: Path | None,
+    others: Sequence[Path | None],
     rows: RowStore,
-) -> tuple[dict[str, str], ...]:
-    """Store ``boxes`` and ``relations`` by image.
+) -> Labels:
+    """Store ``boxes`` and ``relations`` by image; return the names of labels.
 
-    Return label → name of the classes and attributes in lower case, and of the predicates.
+    ``others`` are the files of classes, relations, attributes and predicates.
     """
+    classes, relations, attributes, predicates = others
     for place, row in rows_of(boxes, _BOXES):
         sides = [number_of(row[key], place, key) for key in _BOXES[2:]]
         kept = [row["LabelName"], *sides, row.get("IsGroupOf") == "1"]
@@ -445,7 +447,7 @@ def _fill_open_images(
             sides = [number_of(row[key], place, key) for key in _ENDS]
             kept = [row["LabelName1"], words, row["LabelName2"], *sides]
             rows.add("relations", row["ImageID"], _WRITE(kept))
-    return tuple(map(_names, (classes, attributes, predicates)))
+    return _names(classes), _names(attributes), _names(predicates)
 
 
 def _names(file: Path | None) -> dict[str, str]:
@@ -460,9 +462,7 @@ def _names(file: Path | None) -> dict[str, str]:
         }
 
 
-def _open_images(
-    file: Path, index: FileIndex[tuple[dict[str, str], ...]], left_out: Counter[str]
-) -> Iterator[_Image]:
+def _open_images(file: Path, index: FileIndex[Labels], left_out: Counter[str]) -> Iterator[_Image]:
     rows, names = index.open()
 
     def boxes(key: Any, place: str) -> Iterator[tuple[str, Box] | None]:

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from scenewright.core.flushing import replacing
-from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet, unreadable
-from scenewright.evals.datasets.reading import check_parse
+from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet
+from scenewright.evals.datasets.reading import check_parse, written_once
 from scenewright.evals.datasets.tables import check_columns, columns_of, item_of
 
 VERSION = 1
@@ -54,32 +53,35 @@ def load(
         )
     if path is not None and not path.is_dir():
         raise DatasetError(f"{path} is not a folder: name the folder of the set, or use `table`")
-    place = _Place(path, repo, config, split, revision)
     folder = None if pictures is None else Path(pictures).expanduser()
-    reading = _Reading(place, columns_of(columns), columns, folder, parse)
+    rows = _Rows(path, repo, config, split, revision, columns_of(columns), columns, folder, parse)
     return StreamedSet(
-        reading.entries,
+        rows.entries,
         name=NAME,
         version=VERSION,
         options={
-            **{"repo": repo, "config": config, "split": split, "columns": reading.columns},
+            **{"repo": repo, "config": config, "split": split, "columns": rows.columns},
             **{"parse": parse, "pictures": pictures is not None},
         },
-        files=place.files,
-        state=place.state,
+        files=rows.files,
+        state=lambda: "" if repo is None else rows.commit,
         light=repo is None and pictures is None,
     )
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Place of a set: on the hub or in a folder."""
+class _Rows:
+    """Rows of a set on the hub or in a folder, and how items are made of them."""
 
     folder: Path | None
     repo: str | None
     config: str | None
     split: str
     revision: str | None
+    columns: dict[str, str]
+    given: Mapping[str, str] | None
+    pictures: Path | None
+    parse: str
 
     @property
     def name(self) -> str:
@@ -87,34 +89,38 @@ class _Place:
 
     def files(self) -> list[tuple[str, Path]]:
         """Return all files of the folder."""
-        if self.folder is None:
-            return []
         root = self.folder
-        found = sorted(f for f in root.rglob("*") if f.is_file())
+        found = [] if root is None else sorted(f for f in root.rglob("*") if f.is_file())
+        named = [(file.relative_to(root or Path()), file) for file in found]
         return [
-            (file.relative_to(root).as_posix(), file)
-            for file in found
-            if not any(part.startswith(".") for part in file.relative_to(root).parts)
+            (within.as_posix(), file)
+            for within, file in named
+            if not any(part.startswith(".") for part in within.parts)
         ]
-
-    def state(self) -> str:
-        """Return the commit on the hub."""
-        return "" if self.repo is None else self.commit
 
     @cached_property
     def commit(self) -> str:
-        """Commit of the revision, requested once.
+        """Commit of the revision on the hub, requested once.
 
         A branch moves; and without the network this fails at once, where the library would try for
         half a minute.
         """
         from huggingface_hub import HfApi
 
-        with _explained(self):
+        with self._explained():
             return str(HfApi().dataset_info(str(self.repo), revision=self.revision).sha)
 
-    def open(self) -> Any:
-        """Return the ``IterableDataset``."""
+    def entries(self, left_out: Counter[str]) -> Iterator[Item]:
+        """Yield the items."""
+        column = self.columns["image"]
+        for number, row in enumerate(self._stream(column), 1):
+            at = f"{self.name}, split {self.split}, row {number}"
+            cells = dict(row)
+            if not isinstance(cells.get(column), str | None):
+                cells[column] = self._picture(cells[column], cells, number, at)
+            yield item_of(cells, self.columns, at, number, self.folder or Path(), self.parse)
+
+    def _stream(self, column: str) -> Iterator[Mapping[str, Any]]:
         try:
             import datasets
         except ImportError as error:
@@ -123,85 +129,23 @@ class _Place:
                 "pip install 'scenewright[evals]'"
             ) from error
         datasets.disable_progress_bars()
-        with _explained(self):
-            return datasets.load_dataset(
+        with self._explained():
+            found = datasets.load_dataset(
                 self.name,
                 name=self.config,
                 split=self.split,
                 revision=None if self.repo is None else self.commit,
                 streaming=True,
             )
-
-
-@contextmanager
-def _explained(place: _Place) -> Iterator[None]:
-    """Turn failures of the library and of the network into ``DatasetError``."""
-    try:
-        yield
-    except DatasetError:
-        raise
-    except Exception as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0]
-        if place.repo is not None and _no_net(error):
-            raise DatasetError(
-                f"the Hugging Face hub cannot be reached for {place.repo} ({said}): connect this "
-                "machine, or copy the set's files into a folder and name it as the path"
-            ) from error
-        remedy = "check path, config and split"
-        if place.repo is not None:
-            remedy = (
-                "check repo, config, split and revision; a private set needs `hf auth login` on "
-                "this machine"
-            )
-        raise DatasetError(f"{place.name} cannot be read: {said}: {remedy}") from error
-
-
-def _no_net(error: BaseException | None) -> bool:
-    """Return whether a lost connection is among the causes of ``error``."""
-    while error is not None:
-        names = {each.__name__ for each in type(error).__mro__}
-        if names & {"ConnectError", "ConnectionError", "TimeoutException", "OfflineModeIsEnabled"}:
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """Reader from rows to items."""
-
-    place: _Place
-    columns: dict[str, str]
-    given: Mapping[str, str] | None
-    pictures: Path | None
-    parse: str
-
-    def entries(self, left_out: Counter[str]) -> Iterator[Item]:
-        """Yield the items."""
-        rows = self._rows()
-        base = self.place.folder or Path()
-        for number, row in enumerate(rows, 1):
-            at = f"{self.place.name}, split {self.place.split}, row {number}"
-            cells = dict(row)
-            column = self.columns["image"]
-            if not isinstance(cells.get(column), str | None):
-                cells[column] = self._picture(cells[column], cells, number, at)
-            yield item_of(cells, self.columns, at, number, base, self.parse)
-
-    def _rows(self) -> Iterator[Mapping[str, Any]]:
-        found = self.place.open()
         features = found.features
         if features is not None:
-            check_columns(self.place.name, list(features), self.columns, self.given)
-        import datasets
-
-        column = self.columns["image"]
-        if features is not None and isinstance(features.get(column), datasets.Image):
-            # As they are in the files: unpacked and packed again they would be other pictures.
-            found = found.cast_column(column, datasets.Image(decode=False))
+            check_columns(self.name, list(features), self.columns, self.given)
+            if isinstance(features.get(column), datasets.Image):
+                # As they are in the files: unpacked and packed again they would be other pictures.
+                found = found.cast_column(column, datasets.Image(decode=False))
         rows = iter(found)
         while True:
-            with _explained(self.place):
+            with self._explained():
                 row = next(rows, None)
             if row is None:
                 return
@@ -212,9 +156,8 @@ class _Reading:
 
         None if no folder was named and it is in no file of its own.
         """
-        path, data = (
-            (value.get("path"), value.get("bytes")) if isinstance(value, dict) else (None, None)
-        )
+        found = value if isinstance(value, dict) else {}
+        path, data = found.get("path"), found.get("bytes")
         if data is None:
             return str(path) if path is not None and Path(path).is_file() else None
         if self.pictures is None:
@@ -230,16 +173,37 @@ class _Reading:
             raise DatasetError(f"{at}: its picture is of an unknown kind: use PNG or JPEG")
         own = cells.get(self.columns["id"])
         name = quote(str(own), safe="") if own not in (None, "") else f"row-{number:06d}"
-        return str(_kept(self.pictures / f"{name}{suffix}", data).absolute())
+        file = self.pictures / f"{name}{suffix}"
+        return str(written_once(file, lambda draft: draft.write_bytes(data)).absolute())
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn failures of the library and of the network into ``DatasetError``."""
+        try:
+            yield
+        except DatasetError:
+            raise
+        except Exception as error:
+            said = (str(error).strip() or type(error).__name__).splitlines()[0]
+            if self.repo is not None and _no_net(error):
+                raise DatasetError(
+                    f"the Hugging Face hub cannot be reached for {self.repo} ({said}): connect "
+                    "this machine, or copy the set's files into a folder and name it as the path"
+                ) from error
+            remedy = "check path, config and split"
+            if self.repo is not None:
+                remedy = (
+                    "check repo, config, split and revision; a private set needs `hf auth login` "
+                    "on this machine"
+                )
+            raise DatasetError(f"{self.name} cannot be read: {said}: {remedy}") from error
 
 
-def _kept(file: Path, data: bytes) -> Path:
-    """Write ``data`` to ``file`` unless it exists, and return it."""
-    try:
-        if not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(file) as draft:
-                draft.write_bytes(data)
-    except OSError as error:
-        raise unreadable(file, error) from error
-    return file
+def _no_net(error: BaseException | None) -> bool:
+    """Return whether a lost connection is among the causes of ``error``."""
+    while error is not None:
+        names = {each.__name__ for each in type(error).__mro__}
+        if names & {"ConnectError", "ConnectionError", "TimeoutException", "OfflineModeIsEnabled"}:
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any
 from scenewright.agents.composers.rules import TripletComposer
 from scenewright.agents.parsers.classes import diversity
 from scenewright.config.profiles import BUILT_IN
-from scenewright.core.flushing import replacing
 from scenewright.core.layout import fits_grid
 from scenewright.core.ports.composer import Composer
 from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import Attributes, SceneGraph
-from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet, unreadable
-from scenewright.evals.datasets.reading import whole
+from scenewright.evals.datasets.base import DatasetError, Item, StreamedSet
+from scenewright.evals.datasets.reading import whole, written_once
 from scenewright.miniature.sampler import (
     GROUNDS,
     Ground,
@@ -167,7 +166,8 @@ def _item(
     group, category = diversity(scene)
     said: dict[str, Any] = {}
     if folder is not None:
-        said["image"] = str(_written(painting, folder / f"{name}.png"))
+        write = partial(painting.image.save, format="PNG")
+        said["image"] = str(written_once(folder / f"{name}.png", write))
         boxes = ((item.name, painting.truth.boxes[item.id]) for item in scene.objects)
         said["detections"] = tuple(
             Detection(kind, (b.left, b.top, b.left + b.width, b.top + b.height))
@@ -183,18 +183,6 @@ def _item(
         meta=meta,
         **said,
     )
-
-
-def _written(painting: Painting, file: Path) -> Path:
-    """Write the picture unless ``file`` exists, and return it."""
-    try:
-        if not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(file) as draft:
-                painting.image.save(draft, format="PNG")
-    except OSError as error:
-        raise unreadable(file, error) from error
-    return file
 
 
 def painting_of(complexity: int, key: str, attributes: bool = True) -> Painting:

@@ -36,7 +36,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, StringConstraints
 
 from scenewright.core.facts import Fact, FactKind
 from scenewright.core.formats.base import FormatError, build, numbered
@@ -52,6 +54,7 @@ from scenewright.evals.datasets.base import (
 )
 from scenewright.evals.datasets.reading import (
     check_parse,
+    checked,
     json_lines,
     json_list,
     lines_of,
@@ -77,7 +80,6 @@ GENEVAL_GROUPS: dict[str, str] = {
 """Tag → group of the item, as in the paper's tables."""
 DEMANDS = "demands"
 """Key of an item's ``meta``: ``include`` and ``exclude`` as released, as JSON."""
-_MOST = 100
 
 
 def load_geneval(path: Path | None, *, exclude: str = "fact") -> StreamedSet:
@@ -93,79 +95,68 @@ def load_geneval(path: Path | None, *, exclude: str = "fact") -> StreamedSet:
     )
 
 
+Words = Annotated[str, StringConstraints(strict=True, strip_whitespace=True, min_length=1)]
+
+
+class _Demand(BaseModel):
+    name: Words = Field(alias="class")
+    count: int = Field(strict=True, ge=1, le=100)
+    color: Annotated[str, StringConstraints(strict=True, strip_whitespace=True)] | None = None
+    position: tuple[Words, Annotated[int, Field(strict=True, ge=0)]] | None = None
+    """A relation and the number of an entry of ``include``."""
+
+
+class _Demands(BaseModel):
+    tag: Words
+    prompt: Words
+    include: list[_Demand] = []
+    exclude: list[_Demand] = []
+
+
 def _geneval_items(file: Path, exclude: str, left_out: Counter[str]) -> Iterator[Item]:
     for at, (place, entry) in enumerate(json_lines(file)):
-        tag = text_of(entry, "tag", place)
-        ids, scene = _scene(_demands(entry, "include", place), place)
-        banned = [(_class(d, place), _count(d, place)) for d in _demands(entry, "exclude", place)]
+        asked = checked(_Demands, entry, place)
+        ids, scene = _scene(asked.include, place)
+        banned = [(demand.name, demand.count) for demand in asked.exclude]
         facts: tuple[Fact, ...] = ()
         if banned and exclude == "fact":
-            last = {_class(d, place): i[-1] for d, i in zip(entry["include"], ids, strict=True)}
+            last = {one.name: own[-1] for one, own in zip(asked.include, ids, strict=True)}
             facts = (*facts_of(scene), *(_fewer(name, n, last) for name, n in banned))
+        released = {key: entry[key] for key in ("include", "exclude") if entry.get(key)}
         said = "; ".join(f"{name} from {n}" for name, n in banned)
         yield make_item(
             place,
             id=f"{at:05d}",
-            prompt=text_of(entry, "prompt", place),
+            prompt=asked.prompt,
             scene=scene,
             facts=facts,
-            group=GENEVAL_GROUPS.get(tag, tag),
-            meta={"tag": tag, DEMANDS: _as_released(entry)} | ({"exclude": said} if said else {}),
+            group=GENEVAL_GROUPS.get(asked.tag, asked.tag),
+            meta={"tag": asked.tag, DEMANDS: json.dumps(released, sort_keys=True)}
+            | ({"exclude": said} if said else {}),
         )
 
 
-def _demands(entry: dict[str, Any], key: str, place: str) -> list[dict[str, Any]]:
-    given = entry.get(key, [])
-    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
-        raise DatasetError(f"{place}: {key!r} must be a list of objects with a class and a count")
-    return given
-
-
-def _as_released(entry: dict[str, Any]) -> str:
-    """Return the demands of an entry that was checked, as JSON."""
-    given = {key: entry[key] for key in ("include", "exclude") if entry.get(key)}
-    return json.dumps(given, sort_keys=True)
-
-
-def _class(demand: dict[str, Any], place: str) -> str:
-    return text_of(demand, "class", place)
-
-
-def _count(demand: dict[str, Any], place: str) -> int:
-    count = demand.get("count")
-    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= _MOST:
-        raise DatasetError(f"{place}: count is {count!r}: it must be a number from 1 to {_MOST}")
-    return count
-
-
-def _scene(demands: list[dict[str, Any]], place: str) -> tuple[list[list[str]], SceneGraph]:
+def _scene(demands: list[_Demand], place: str) -> tuple[list[list[str]], SceneGraph]:
     """Return ids of the instances of each demand, and the scene."""
-    counts = [_count(demand, place) for demand in demands]
-    names = [_class(demand, place) for demand in demands]
-    fresh = iter(numbered(n for n, count in zip(names, counts, strict=True) for _ in range(count)))
-    ids = [[next(fresh) for _ in range(count)] for count in counts]
+    fresh = iter(numbered(one.name for one in demands for _ in range(one.count)))
+    ids = [[next(fresh) for _ in range(one.count)] for one in demands]
     objects: list[tuple[str, str, dict[str, str]]] = []
     relations: list[tuple[str, str, str, str]] = []
-    for demand, name, own in zip(demands, names, ids, strict=True):
-        color = text_of(demand, "color", place, needed=False)
-        objects += [(each, name, {"color": color} if color else {}) for each in own]
-        if demand.get("position") is not None:
-            predicate, to = _position(demand["position"], len(ids), place)
+    for demand, own in zip(demands, ids, strict=True):
+        color = {"color": demand.color} if demand.color else {}
+        objects += [(each, demand.name, color) for each in own]
+        if demand.position is not None:
+            predicate, to = demand.position
+            if to >= len(ids):
+                raise DatasetError(
+                    f"{place}: position is {list(demand.position)!r}: it must be a relation and "
+                    'the number of an entry of include, such as ["left of", 0]'
+                )
             relations += [(one, predicate, other, place) for one in own for other in ids[to]]
     try:
         return ids, build(objects, relations, place)
     except FormatError as error:
         raise DatasetError(str(error)) from error
-
-
-def _position(value: Any, entries: int, place: str) -> tuple[str, int]:
-    match value:
-        case [str() as predicate, int() as to] if predicate.strip() and 0 <= to < entries:
-            return predicate.strip(), to
-    raise DatasetError(
-        f"{place}: position is {value!r}: it must be a relation and the number of an entry of "
-        'include, such as ["left of", 0]'
-    )
 
 
 def _fewer(name: str, number: int, last: dict[str, str]) -> Fact:

@@ -12,6 +12,7 @@ from typing import IO, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from scenewright.core.flushing import replacing
 from scenewright.core.formats.base import numbered
 from scenewright.core.intent import listed
 from scenewright.core.scene import MAX_OBJECTS, SceneError, SceneGraph, SceneObject, clean_name
@@ -180,6 +181,18 @@ def _check_columns(path: Path, columns: Sequence[str], needed: Sequence[str]) ->
             f"{path} has no column {', '.join(lost)} (it has {', '.join(columns)}): take the file "
             "as it was published"
         )
+
+
+def written_once(file: Path, write: Callable[[Path], object]) -> Path:
+    """Have ``write`` write ``file`` unless it exists, and return it; ``DatasetError`` if not."""
+    try:
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(file) as draft:
+                write(draft)
+    except OSError as error:
+        raise unreadable(file, error) from error
+    return file
 
 
 def one_of(option: str, value: object, allowed: Sequence[str]) -> str:

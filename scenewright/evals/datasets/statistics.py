@@ -10,6 +10,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -205,19 +206,18 @@ def write_plots(found: Statistics, folder: Path) -> list[Path]:
     """
     plots: dict[str, Callable[[], Figure]] = {}
     if found.scenes:
-        plots["complexity"] = lambda: _complexity(found)
-        plots["sizes"] = lambda: _plot_sizes(found)
-    if found.names:
-        plots["names"] = lambda: _bars(
-            found.names, "Commonest objects", f"objects (of {len(found.names):,} classes)", BLUE
-        )
-    if found.predicates:
-        predicates = f"relations (of {len(found.predicates):,} predicates)"
-        plots["predicates"] = lambda: _bars(
-            found.predicates, "Commonest relations", predicates, ORANGE
-        )
+        plots["complexity"] = partial(_complexity, found)
+        plots["sizes"] = partial(_plot_sizes, found)
+    for key, counts, title, label, colour in (
+        ("names", found.names, "Commonest objects", "objects (of {:,} classes)", BLUE),
+        ("predicates", found.predicates, "Commonest relations",
+         "relations (of {:,} predicates)", ORANGE),
+    ):  # fmt: skip
+        if counts:
+            shown = commonest(counts, _TOP)
+            plots[key] = partial(_bars, shown, title, label.format(len(counts)), colour)
     if any(group or category for group, category in found.classes):
-        plots["classes"] = lambda: _classes(found)
+        plots["classes"] = partial(_classes, found)
     import matplotlib
 
     def write(file: Path, make: Callable[[], Figure]) -> None:
@@ -356,12 +356,14 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
-def _bars(counts: Counter[str], title: str, label: str, colour: str) -> Figure:
-    entries = list(reversed(commonest(counts, _TOP)))
+def _bars(
+    entries: Sequence[tuple[str, int]], title: str, label: str, colours: str | Sequence[str]
+) -> Figure:
+    """Draw ``entries`` (name, count) as bars, the first one on top."""
     figure, (axes,) = _figure(7.5, 1.1 + 0.24 * len(entries))
     # Places, not names: two names may be cut to one.
-    places = range(len(entries))
-    bars = axes.barh(places, [n for _, n in entries], color=colour)
+    places = range(len(entries) - 1, -1, -1)
+    bars = axes.barh(places, [n for _, n in entries], color=colours)
     axes.set_yticks(places, [_short(name) for name, _ in entries])
     axes.bar_label(bars, fmt="{:,.0f}", padding=3, fontsize=8)
     axes.set_ylim(-0.6, len(entries) - 0.4)
@@ -376,15 +378,10 @@ def _classes(found: Statistics) -> Figure:
         groups[group] += n
     rank = {group: at for at, (group, _) in enumerate(commonest(groups, len(groups)))}
     entries = sorted(found.classes.items(), key=lambda e: (rank[e[0][0]], -e[1], e[0]))
-    shown = list(reversed(entries[:_MOST_CLASSES]))
-    figure, (axes,) = _figure(7.5, 1.2 + 0.24 * len(shown))
-    colours = [(BLUE, ORANGE, GREEN, GREY)[rank[group] % 4] for (group, _), _ in shown]
-    bars = axes.barh(range(len(shown)), [n for _, n in shown], color=colours)
-    names = [" · ".join(filter(None, pair)) or "(none)" for pair, _ in shown]
-    axes.set_yticks(range(len(shown)), [_short(name) for name in names])
-    axes.bar_label(bars, fmt="{:,.0f}", padding=3, fontsize=8)
-    axes.set_ylim(-0.6, len(shown) - 0.4)
-    left = len(entries) - len(shown)
-    axes.set_title("Groups and categories" + (f" ({left} more not shown)" if left else ""))
-    axes.set_xlabel("items")
-    return figure
+    left = len(entries) - len(shown := entries[:_MOST_CLASSES])
+    return _bars(
+        [(" · ".join(filter(None, pair)) or "(none)", n) for pair, n in shown],
+        "Groups and categories" + (f" ({left} more not shown)" if left > 0 else ""),
+        "items",
+        [(BLUE, ORANGE, GREEN, GREY)[rank[group] % 4] for (group, _), _ in shown],
+    )

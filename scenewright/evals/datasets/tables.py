@@ -106,15 +106,11 @@ def item_of(
     """
     held = {name: cells.get(column) for name, column in columns.items()}
     meta = _json(held["meta"], "meta", place, dict) or {}
-    fields: dict[str, Any] = {
-        "id": _text(held["id"], "id", place) or f"row-{number:06d}",
-        "group": _text(held["group"], "group", place),
-        "category": _text(held["category"], "category", place),
-        "facts": tuple(_json(held["facts"], "facts", place, list) or ()),
-        "detections": tuple(_json(held["detections"], "detections", place, list) or ()),
-        "prompt": _text(held["prompt"], "prompt", place),
-        "predicates": _text(held["predicates"], "predicates", place),
-    }
+    texts = ("prompt", "group", "category", "predicates")
+    fields: dict[str, Any] = {name: _text(held[name], name, place) for name in texts}
+    for name in ("facts", "detections"):
+        fields[name] = tuple(_json(held[name], name, place, list) or ())
+    fields["id"] = _text(held["id"], "id", place) or f"row-{number:06d}"
     image = _text(held["image"], "image", place)
     if image:
         file = base / Path(image).expanduser()

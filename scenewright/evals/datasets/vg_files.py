@@ -115,9 +115,10 @@ class VgImage(_Row):
 
     def model_post_init(self, context: Any) -> None:
         """Collect the words of each object."""
-        for row in (*self.objects, *self.attributes):
-            number = row.id if isinstance(row, VgObject) else row.object_id
-            self._words.setdefault(number, []).extend(row.attributes)
+        said = [(item.id, item.attributes) for item in self.objects]
+        said += [(row.object_id, row.attributes) for row in self.attributes]
+        for number, words in said:
+            self._words.setdefault(number, []).extend(words)
 
     def words(self, item: VgObject) -> Sequence[str]:
         """Return the attributes of one of :attr:`objects`."""

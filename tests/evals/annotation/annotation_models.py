@@ -13,8 +13,8 @@ from PIL import Image
 
 from scenewright.config.settings import Settings, load_settings
 from scenewright.evals.annotation.config import AnnotateConfig
-from scenewright.evals.annotation.engine import Models, models_of
 from scenewright.evals.annotation.panel_queries import Voter
+from scenewright.evals.annotation.task import Models, models_of
 from scenewright.tools.vision.extraction.one_stage import PictureParser
 
 HERE = "tests.evals.annotation.annotation_models"

@@ -14,20 +14,15 @@ import pytest
 from typer.testing import CliRunner
 
 from scenewright.cli.data_annotate import app
-from scenewright.config.settings import Settings
 from scenewright.core.images import ImageError
-from scenewright.evals.annotation.engine import (
-    Engine,
-    LocalEngine,
-    RayEngine,
-    fetch_photo,
-    models_of,
-)
 from scenewright.evals.annotation.panel_queries import text_model_of
 from scenewright.evals.annotation.pipeline import Building, Summary
+from scenewright.evals.annotation.task import fetch_photo, models_of
 from scenewright.evals.datasets.base import file_digest
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.engines.cluster import RateLimitClient
+from scenewright.evals.runner.engines.ray_engine import RayEngine
+from scenewright.evals.runner.task import Engine, LocalEngine
 from scenewright.evals.store.ledger import Ledger, Photo
 from scenewright.mock_providers import MockSettings, ThreadedMockProviders, serving_thread
 from scenewright.providers.limits import AccountLimits
@@ -86,7 +81,7 @@ async def built(
     folder: Path,
     photos: Photos,
     lab: ThreadedMockProviders,
-    engine: Callable[[Settings], Engine],
+    engine: Engine,
     told: Callable[[str, int, int | None], None] = lambda stage, done, of: None,
     text: bool = True,
     **changes: Any,
@@ -102,7 +97,7 @@ async def built(
         write_down(folder, config, urls(lab))
     building = Building(
         config, photos, folder, models.voters, reader, models.judges,
-        retry=retry, told=told, engine=engine(settings),
+        retry=retry, told=told, engine=engine, settings=settings,
     )  # fmt: skip
     try:
         return await building.run(building.plan())
@@ -112,12 +107,12 @@ async def built(
         await SHARED.aclose()
 
 
-def here(settings: Settings) -> Engine:
+def here() -> Engine:
     return LocalEngine()
 
 
-def on_ray(**options: Any) -> Callable[[Settings], Engine]:
-    return lambda settings: RayEngine(**{"workers": 2, "settings": settings, **options})
+def on_ray(**options: Any) -> Engine:
+    return RayEngine(**{"workers": 2, **options})
 
 
 def same(one: Path, other: Path) -> None:
@@ -142,7 +137,7 @@ def same(one: Path, other: Path) -> None:
 async def test_its_files_are_those_of_the_local_engine(
     tmp_path: Path, photos: Photos, lab: ThreadedMockProviders, apart: bool, changes: dict[str, Any]
 ) -> None:
-    local = await built(tmp_path / "local" / "set", photos, lab, here, **changes)
+    local = await built(tmp_path / "local" / "set", photos, lab, here(), **changes)
     calls = asked(lab)
     lab.reset()
     made = await built(tmp_path / "ray" / "set", photos, lab, on_ray(apart=apart), **changes)
@@ -169,12 +164,12 @@ async def test_each_engine_goes_on_where_the_other_ended(
 ) -> None:
     folder, stages = tmp_path / "mixed" / "set", list[str]()
     photos.count = 2
-    await built(folder, photos, lab, here, text=False, **JUDGED)
+    await built(folder, photos, lab, here(), text=False, **JUDGED)
     half = asked(lab)
     photos.count = 6
     await built(folder, photos, lab, on_ray(), text=False, **JUDGED)
     assert asked(lab) == 3 * half
-    again = await built(folder, photos, lab, here, text=False, **JUDGED)
+    again = await built(folder, photos, lab, here(), text=False, **JUDGED)
     assert (again.graphs, asked(lab)) == (6, 3 * half)
 
     def told(stage: str, done: int, of: int | None) -> None:
@@ -208,7 +203,7 @@ async def test_a_worker_killed_in_the_middle_loses_and_repeats_nothing(tmp_path:
     assert sum(account["executed"] for account in accounts) == 48
     assert sum(account["arrivals"] for account in accounts) <= 48 + 2 * at_once
     with serving_thread() as lab:
-        await built(tmp_path / "calm" / "set", photos, lab, here, text=False)
+        await built(tmp_path / "calm" / "set", photos, lab, here(), text=False)
     for name in ("graphs.jsonl", "statistics.json"):
         texts = [(tmp_path / one / "set" / name).read_bytes() for one in ("ray", "calm")]
         assert texts[0] == texts[1], name
@@ -222,7 +217,7 @@ async def test_a_photo_that_kills_its_workers_ends_it_and_is_named(
         await built(tmp_path / "set", photos, lab, on_ray(given=DEADLY), text=False, concurrency=1)
     photos.count = 3
     before = asked(lab)
-    made = await built(tmp_path / "set", photos, lab, here, text=False)
+    made = await built(tmp_path / "set", photos, lab, here(), text=False)
     assert (made.graphs, asked(lab)) == (3, before), "what was answered is kept"
 
 

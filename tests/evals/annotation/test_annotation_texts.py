@@ -128,9 +128,9 @@ def test_unclassified_images_are_kept_as_such() -> None:
     bad = {"image_id": "2", "level 1": "People-Centric", "level 2": "Zoo"}
     strange = {**good, "image_id": "7"}
     for rows, message in (
-        ([good], "missing: 2"),
+        ([good], "image_id 2: the model left it out"),
         ([good, bad], "choose one of"),
-        ([good, bad, strange], "no image '7'"),
+        ([good, bad, strange], "no image_id 7"),
         ([good, good, bad], "twice"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -122,9 +122,9 @@ def row(number: Any, category: Any = "ANIMALS", challenge: Any = "NONE") -> dict
 @pytest.mark.parametrize(
     ("rows", "problem", "lost"),
     [
-        ([row(1)], "number 2 is missing", {2: "left it out"}),
+        ([row(1)], "number 2: the model left it out", {2: "left it out"}),
         ([row(1), row(2), row(3)], "no number 3", {}),
-        ([row(1), row(1), row(2)], "number 1 is given twice", {1: "two answers"}),
+        ([row(1), row(1), row(2)], "number 1: the model gave two answers", {1: "two answers"}),
         ([row(1), row(2, "DOGS")], "'DOGS' is not a category", {2: "'DOGS' is not a category"}),
         ([row(1), row(2, challenge="X")], "'X' is not a challenge", {2: "'X' is not a challenge"}),
         ([row(1), row(2), row(True)], "no number True", {}),
