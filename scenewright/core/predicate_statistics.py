@@ -200,17 +200,17 @@ class PredicateStatistics:
         ``held_out``: as if one such relation had not been counted.
         """
         found = []
-        levels = [
-            [self._seen[ends] for ends in some if ends in self._seen]
-            for some in _levels(source, target)
-        ]
+        levels = []
+        for some, weight in zip(_levels(source, target), _LEVELS, strict=True):
+            known = [self._seen[ends] for ends in some if ends in self._seen]
+            levels.append((known, weight, sum(counter.total() for counter in known)))
+        every, total = self.totals, self.totals.total()
         for name in names:
             less = held_out and (source, name, target) in self.counts
-            chance = (self.totals[name] - less) / max(1, self.totals.total() - less)
-            for known, weight in zip(levels, _LEVELS, strict=True):
-                here = sum(counter[name] - less for counter in known)
-                seen = sum(counter.total() - less for counter in known)
-                chance = (here + weight * chance) / (seen + weight)
+            chance = (every[name] - less) / max(1, total - less)
+            for known, weight, seen in levels:
+                here = sum(counter[name] for counter in known) - less * len(known)
+                chance = (here + weight * chance) / (seen - less * len(known) + weight)
             found.append(chance)
         return found
 

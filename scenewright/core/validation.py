@@ -102,4 +102,5 @@ def missing_fields(error: ValidationError) -> list[str]:
 
 def mapping_of(value: object) -> Mapping[str, Any]:
     """Return ``value`` where it is an object, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
+    # The exact type first: a check by an abstract class takes many times as long.
+    return value if isinstance(value, dict) or isinstance(value, Mapping) else {}  # noqa: SIM101

@@ -313,11 +313,22 @@ class Caller:
         def received() -> None:
             nonlocal last
             last = loop.time()
-            if not deadline.expired():
-                deadline.reschedule(min(last, begun + longest - self._timeout) + self._timeout)
 
+        timer: asyncio.TimerHandle
+
+        def check() -> None:
+            """End the attempt if it is time, else look again when it may be."""
+            nonlocal timer
+            due = min(last, begun + longest - self._timeout) + self._timeout
+            if due <= loop.time():
+                deadline.reschedule(loop.time())
+            else:
+                timer = loop.call_at(due, check)
+
+        # A timer an attempt and not one a part, of which a reply has hundreds.
+        timer = loop.call_at(begun + self._timeout, check)
         try:
-            async with asyncio.timeout(self._timeout) as deadline:
+            async with asyncio.timeout(None) as deadline:
                 with call.keys.sending(), listen_for_parts(received):
                     return await call.send()
         except (UnusableReply, RequestChanged) as reply:
@@ -336,6 +347,8 @@ class Caller:
             return Transient("malformed reply: its JSON is nested too deeply", replied=True)
         except Exception as error:
             return transport_decision(error) or call.classify(error)
+        finally:
+            timer.cancel()
 
     def _report_failure(self, call: _CallState[T], reason: str, wait: float) -> None:
         """Report a failed attempt that will be repeated."""

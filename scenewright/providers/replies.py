@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from jsonschema import Draft202012Validator
 
-from scenewright.core.validation import cut_short
+from scenewright.core.validation import cut_short, mapping_of
 
 ERROR_TEXTS: dict[str, Any] = tomllib.loads(
     Path(__file__).with_name("error_texts.toml").read_text(encoding="utf-8")
@@ -240,17 +240,19 @@ def status_inside(body: Mapping[str, Any]) -> tuple[int, str] | None:
         if broken:
             error = body.get("error")
             return _status_of(body, error) if error else (502, "the provider failed midway")
-    if any(_holds(body.get(key)) for key in _ANSWER_KEYS):
-        return None
     base = body.get("base_resp")
-    if isinstance(base, Mapping) and base.get("status_code"):
-        return _status_of(base, base.get("status_msg"))
+    refused = isinstance(base, Mapping) and bool(base.get("status_code"))
     errors = body.get("errors")
     error = body.get("error") or (errors[0] if isinstance(errors, list) and errors else errors)
+    said = body.get("detail") or body.get("message") or body.get("msg")
+    # Nearly all events of a stream: nothing else is looked at.
+    if not (refused or error or said) or any(_holds(body.get(key)) for key in _ANSWER_KEYS):
+        return None
+    if refused:
+        return _status_of(body, mapping_of(base).get("status_msg"))
     if error:
         return _status_of(body, error)
-    said = body.get("detail") or body.get("message") or body.get("msg")
-    if not said or (choices is not None and choices != []):
+    if choices is not None and choices != []:
         return None
     return _status_of(body, said)
 

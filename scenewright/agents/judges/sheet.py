@@ -27,6 +27,7 @@ import unicodedata
 from collections.abc import Hashable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import takewhile
 from typing import Any, Literal, get_args
 
@@ -249,6 +250,8 @@ def labels_of(fact: Fact) -> tuple[str, ...]:
     return tuple(string.ascii_uppercase[: len(fact.options)])
 
 
+# The options of choices are the same few words for every picture.
+@lru_cache(maxsize=4096)
 def clean(text: str, length: int = MAX_QUESTION) -> str:
     """Return at most ``length`` characters of ``text``, with spaces for control characters."""
     kept = "".join(

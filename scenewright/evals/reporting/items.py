@@ -303,8 +303,7 @@ class Tally:
                 found.facts_dropped += row["facts_dropped"] or 0
             found.drawn += row["images_drawn"] or 0
             found.seconds += row["seconds"] or 0.0
-            # Tables of before there was such a count have none.
-            work = row.get("work")
+            work = row["work"]
             found.work = None if work is None or found.work is None else found.work + work
             found.tokens_in += row["tokens_in"] or 0
             found.tokens_out += row["tokens_out"] or 0

@@ -372,9 +372,7 @@ def _take(
     value = np.asarray(pc.fill_null(batch.column("value"), np.nan), np.float64)
     codes, names = _groups(batch, ["metric", "part", "panel", "version"])
     reasons = batch.column("reason")
-    # Files of earlier versions do not say.
-    told = "unscored" in batch.schema.names
-    lost = _whole(batch, "unscored") if told else np.zeros(batch.num_rows, np.int64)
+    lost = _whole(batch, "unscored")
     for code, (metric, part, panel, version) in enumerate(names):
         rows = np.flatnonzero(known & (codes == code))
         column = Column(metric, part, panel)

@@ -321,9 +321,9 @@ class UnitListener(Generic[T]):
     position: int
     """Position of the item in the set."""
     given: T
-    count: Callable[..., None]
+    count: Callable[..., object]
     """Called with increments as a :class:`~scenewright.evals.runner.progress.ProgressReporter`."""
-    ended: Callable[[Unit], None]
+    ended: Callable[[Unit], object]
     """Called with every new unit that may fail; its errors end the work."""
     counts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Progress counts of this item."""
@@ -358,8 +358,8 @@ class UnitWork:
         units: Units,
         *,
         retry: bool,
-        count: Callable[..., None],
-        ended: Callable[[Unit], None],
+        count: Callable[..., object],
+        ended: Callable[[Unit], object],
     ) -> None:
         """Set up the work.
 

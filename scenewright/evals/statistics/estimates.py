@@ -104,7 +104,7 @@ def paired_many(
         ]
     rng = np.random.default_rng(seed)
     drawn = np.concatenate([counts @ d / n for counts in _draws(rng, n, resamples)])
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    low, high = percentiles(drawn)
     p = _sign_flip(rng, d, max(resamples, flips))
     spread = d.std(0, ddof=1)
     flat = spread <= _SLACK * np.abs(d).max(0)
@@ -121,6 +121,11 @@ def paired_many(
         )
         for at in range(d.shape[1])
     ]
+
+
+def percentiles(drawn: Array) -> Array:
+    """Return the ends (2, …) of the 95 % percentile interval of resamples (resamples, …)."""
+    return np.asarray(np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0))
 
 
 def _draws(rng: np.random.Generator, n: int, resamples: int) -> Iterator[Array]:
@@ -257,16 +262,8 @@ def mean(values: Array, seed: int = 0) -> Estimate:
     known = per_item[~np.isnan(per_item)]
     if not len(known):
         return nothing("nothing was scored")
-    low, high = _interval(known, seed)
-    by_seed = seed_means(values)
-    return Estimate(
-        value=float(known.mean()),
-        low=low,
-        high=high,
-        sd=float(by_seed.std(ddof=1)) if len(by_seed) > 1 else None,
-        n=len(known),
-        seeds=len(by_seed),
-    )
+    drawn = _means(np.random.default_rng(seed), known) if len(known) > 1 else None
+    return _over_seeds(_estimate(float(known.mean()), drawn, len(known)), seed_means(values))
 
 
 def difference(ours: Array, theirs: Array) -> Estimate:
@@ -279,15 +276,8 @@ def difference(ours: Array, theirs: Array) -> Estimate:
     found = paired(per_item[~np.isnan(per_item)], resamples=RESAMPLES)
     if found.mean is None:
         return nothing("no item was scored in both")
-    by_seed = seed_means(gaps)
-    return Estimate(
-        value=found.mean,
-        low=found.low,
-        high=found.high,
-        sd=float(by_seed.std(ddof=1)) if len(by_seed) > 1 else None,
-        n=found.n,
-        seeds=len(by_seed),
-    )
+    known = Estimate(value=found.mean, low=found.low, high=found.high, n=found.n)
+    return _over_seeds(known, seed_means(gaps))
 
 
 def contrast(ours: Array, theirs: Array, seed: int = 0) -> Estimate:
@@ -302,11 +292,9 @@ def contrast(ours: Array, theirs: Array, seed: int = 0) -> Estimate:
     gap = float(a.mean() - b.mean())
     n = len(a) + len(b)
     if min(len(a), len(b)) < FEWEST_OF_GROUP:
-        return Estimate(value=gap, n=n)
+        return _estimate(gap, None, n)
     rng = np.random.default_rng(seed)
-    drawn = _means(rng, a) - _means(rng, b)
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(value=gap, low=float(low), high=float(high), n=n)
+    return _estimate(gap, _means(rng, a) - _means(rng, b), n)
 
 
 def slope(x: Array, values: Array, seed: int = 0) -> Estimate:
@@ -322,10 +310,7 @@ def slope(x: Array, values: Array, seed: int = 0) -> Estimate:
     rng = np.random.default_rng(seed)
     counts = rng.multinomial(len(y), np.full(len(y), 1 / len(y)), size=_resamples(len(y)))
     drawn = _slopes(counts.astype(np.float64), at, y)
-    drawn = drawn[np.isfinite(drawn)]
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    value = float(_slopes(np.ones((1, len(y))), at, y)[0])
-    return Estimate(value=value, low=float(low), high=float(high), n=len(y))
+    return _estimate(float(_slopes(np.ones((1, len(y))), at, y)[0]), drawn, len(y))
 
 
 def rank_agreement(a: Array, b: Array, seed: int = 0) -> Estimate:
@@ -341,12 +326,7 @@ def rank_agreement(a: Array, b: Array, seed: int = 0) -> Estimate:
     if math.isnan(value):
         return nothing("fewer than three items, or all of them alike")
     picks = np.random.default_rng(seed).integers(n, size=(_resamples(n), n))
-    drawn = rank_correlation(first[picks], second[picks])
-    drawn = drawn[~np.isnan(drawn)]
-    if not len(drawn):
-        return Estimate(value=value, n=n)
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(value=value, low=float(low), high=float(high), n=n)
+    return _estimate(value, rank_correlation(first[picks], second[picks]), n)
 
 
 def rank_correlation(a: Array, b: Array) -> Array:
@@ -370,12 +350,22 @@ def over_seeds(values: Sequence[float | None], n: int, reason: str = "") -> Esti
     known = [value for value in values if value is not None]
     if not known:
         return nothing(reason or "nothing was scored")
-    return Estimate(
-        value=float(np.mean(known)),
-        sd=float(np.std(known, ddof=1)) if len(known) > 1 else None,
-        n=n,
-        seeds=len(known),
-    )
+    return _over_seeds(Estimate(value=float(np.mean(known)), n=n), np.array(known))
+
+
+def _estimate(value: float, drawn: Array | None, n: int) -> Estimate:
+    """Return ``value`` with the interval of its resamples; undefined ones are left out."""
+    known = np.zeros(0) if drawn is None else drawn[np.isfinite(drawn)]
+    if not len(known):
+        return Estimate(value=value, n=n)
+    low, high = percentiles(known)
+    return Estimate(value=value, low=float(low), high=float(high), n=n)
+
+
+def _over_seeds(found: Estimate, by_seed: Array) -> Estimate:
+    """Return ``found`` with the standard deviation of its values by seed, (seeds,)."""
+    sd = float(by_seed.std(ddof=1)) if len(by_seed) > 1 else None
+    return found.model_copy(update={"sd": sd, "seeds": len(by_seed)})
 
 
 def item_means(values: Array) -> Array:
@@ -393,26 +383,15 @@ def seed_means(values: Array) -> Array:
     return np.array([column.mean() for column in found if len(column)])
 
 
-def _interval(known: Array, seed: int) -> tuple[float | None, float | None]:
-    if len(known) < 2:
-        return None, None
-    drawn = _means(np.random.default_rng(seed), known)
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
-
-
 def _resamples(n: int) -> int:
     return max(200, min(RESAMPLES, _BLOCK // n))
 
 
 def _means(rng: np.random.Generator, known: Array) -> Array:
     """Return means of resamples of ``known``, in blocks of bounded size."""
-    left, found = RESAMPLES, []
-    while left:
-        rows = min(left, max(1, _BLOCK // len(known)))
-        found.append(known[rng.integers(len(known), size=(rows, len(known)))].mean(1))
-        left -= rows
-    return np.concatenate(found)
+    n = len(known)
+    blocks = _rows(n, RESAMPLES)
+    return np.concatenate([known[rng.integers(n, size=(rows, n))].mean(1) for rows in blocks])
 
 
 def _slopes(counts: Array, x: Array, y: Array) -> Array:

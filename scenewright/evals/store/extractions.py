@@ -140,9 +140,8 @@ def extraction_of(data: Mapping[str, Any]) -> Extraction:
                 Dropped(what=one["what"], stage=one["stage"], reason=one["reason"])
                 for one in data["dropped"]
             ),
-            # Files of earlier versions hold complete graphs alone.
-            unread=tuple(map(_unread, data.get("unread", ()))),
-            answered=dict(data.get("answered", {})),
+            unread=tuple(map(_unread, data["unread"])),
+            answered=dict(data["answered"]),
         )
     except (
         KeyError,

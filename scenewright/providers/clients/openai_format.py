@@ -358,7 +358,8 @@ def add_chat_event(raw: RawCompletion, event: Mapping[str, Any]) -> bool:
         return False
     choice = mapping_of(choices[0])
     part = mapping_of(choice.get("delta") or choice.get("message"))
-    _add_content(raw, part.get("content"), raw.parts)
+    if (content := part.get("content")) is not None:
+        _add_content(raw, content, raw.parts)
     for name in ("reasoning_content", "reasoning"):
         if text := text_of(part.get(name)):
             raw.grow(raw.thoughts, text)

@@ -365,7 +365,7 @@ def _object(text: str, name: str) -> Mapping[str, Any]:
         found = json.loads(text)
     except (ValueError, RecursionError):
         raise MalformedReply(f"no JSON: {cut_short(text, 80)!r}") from None
-    if not isinstance(found, Mapping):
+    if not isinstance(found, dict):
         raise MalformedReply(f"no JSON object: {cut_short(text, 80)!r}")
     kind = name or text_of(found.get("type"))
     failed = kind == "response.failed"
@@ -373,15 +373,12 @@ def _object(text: str, name: str) -> Mapping[str, Any]:
     # An event's other members, such as the message that begins, are no error.
     if kind and kind != "error" and not told.get("error"):
         return found
-    error = mapping_of(told.get("error")) or told
-    codes = error_codes(error)
     inside = status_inside(told)
-    if inside is not None:
-        raise StatusError(*inside, codes=codes)
-    if failed or kind == "error":
-        message = text_of(error.get("message")) or cut_short(text, _SHOWN)
-        raise StatusError(500, message, codes=codes)
-    return found
+    if inside is None and not failed and kind != "error":
+        return found
+    error = mapping_of(told.get("error")) or told
+    message = text_of(error.get("message")) or cut_short(text, _SHOWN)
+    raise StatusError(*(inside or (500, message)), codes=error_codes(error))
 
 
 def text_of(value: object) -> str:
