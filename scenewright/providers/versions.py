@@ -227,7 +227,7 @@ class FollowedVersions:
             )
 
 
-ServedNote = Callable[[str, Mapping[str, int]], None]
+ServedNote = Callable[[str, Mapping[str, int]], object]
 """Takes a judge and its answers by version."""
 _FOLLOWED: ContextVar[tuple[ServedNote, ...]] = ContextVar("followed", default=())
 

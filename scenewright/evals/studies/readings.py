@@ -319,8 +319,8 @@ def read(results: Results, backend: str) -> Readings:
         known = some[some["value"].notna()]
         by = known.groupby(["metric", "part", "condition", "panel"], sort=False)
         for (metric, part, condition, panel), rows in by:
-            key = (metric, part, condition, panel, reading)
-            found.values[key] = _filled(found, cells(rows), rows["value"])
+            of = metric, part, condition, panel, reading
+            found.values[of] = _filled(found, cells(rows), rows["value"])
     found.votes = _votes(results, backend)
     return found
 

@@ -285,7 +285,9 @@ def sensitivity_outcome(
     """Return a row a size and condition."""
     (found,) = readings
     by = {name: spreads(found.of("sgscore", name)) for name in SENSITIVITY_CONDITIONS}
-    samples = {(name, f"{s.size}"): s for name, some in by.items() for s in some}
+    samples: dict[tuple[str, ...], Spread] = {
+        (name, f"{s.size}"): s for name, some in by.items() for s in some
+    }
     layout = Layout.grid(
         "fig12",
         "Fig. 12: SGScore over sample sizes",

@@ -59,14 +59,15 @@ def views_of(item: Item, picture: Image.Image) -> dict[str, Image.Image]:
     objects = item.scene.objects if item.scene is not None else ()
     names = [one.name for one in objects]
     found = [one.name for one in item.detections]
-    pairs = zip(objects, item.detections, strict=False)
-    if names != found:
-        pairs = (
+    if names == found:
+        pairs = list(zip(objects, item.detections, strict=True))
+    else:
+        pairs = [
             (one, place)
             for one in objects
             for place in item.detections
             if one.name == place.name and names.count(one.name) == found.count(one.name) == 1
-        )
+        ]
     views = {}
     for one, place in pairs:
         with contextlib.suppress(ExtractionError):

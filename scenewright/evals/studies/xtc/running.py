@@ -52,6 +52,7 @@ from scenewright.evals.studies.xtc.config import (
 from scenewright.evals.studies.xtc.lookup import outside_of
 from scenewright.evals.studies.xtc.models import (
     JudgeUnderstander,
+    Paired,
     drawing_mark,
     understanding_mark,
 )
@@ -276,14 +277,14 @@ def _plan(config: XtcConfig, models: XtcModels, items: Iterable[Item]) -> XtcPla
         text = item.prompt or str(item.scene)[:1000]
         for model in drawing:
             usage = expected(model, "expected_drawing", text) * times
-            who = getattr(model, "drawer", model.id)
-            lines.append(CostLine.of(who, "draws", usage, times=times))
+            drawer = model.drawer if isinstance(model, Paired) else model.id
+            lines.append(CostLine.of(drawer, "draws", usage, times=times))
         reads = times * len(drawing)
         reader = models.extractor.id
         lines.append(CostLine.of(reader, "reads pictures", ExpectedUsage(), times=reads))
         for model in understanding:
             usage = expected(model, "expected_answers", photo_size(item), sheet.questions)
-            who = getattr(model, "understander", model)
+            who: Any = model.understander if isinstance(model, Paired) else model
             lines.append(CostLine.of(who.id, "answers", usage, times=n))
             if isinstance(who, JudgeUnderstander):
                 reasons = (who.outside(question) for question in sheet.questions)
