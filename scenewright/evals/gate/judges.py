@@ -8,12 +8,10 @@ nothing twice.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,16 +23,21 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.gate.page import write_page
 from scenewright.evals.gate.result import (
     Comparison,
-    FactChange,
+    FactTally,
     GateOptions,
     GateResult,
-    KindCounter,
-    became,
     decided_on,
-    kinds_of,
     result_of,
 )
-from scenewright.evals.gate.running import BATCH, Show, check_folder, levels, silent, write_result
+from scenewright.evals.gate.running import (
+    BATCH,
+    Show,
+    asked_of,
+    check_folder,
+    levels,
+    silent,
+    write_result,
+)
 from scenewright.evals.judge_reports.judge_runs import PLAIN, run_judges
 from scenewright.evals.judge_reports.labelled_facts import LabelledFact, read_labels
 from scenewright.evals.reporting.pages import ChoiceError
@@ -63,12 +66,6 @@ class JudgeGate:
     settings: Settings
     given: tuple[Judge, Judge] | None = None
     """Judges in place of those of :attr:`judges`."""
-
-    @property
-    def asked(self) -> dict[str, Any]:
-        """Return what another gate in the same folder must share with this one."""
-        names = dict(zip(("baseline", "candidate"), self.judges, strict=True))
-        return {**names, "options": self.options.model_dump(mode="json")}
 
 
 def plan_judge_gate(
@@ -99,7 +96,7 @@ def plan_judge_gate(
         settings or load_settings(),
         given,
     )
-    check_folder(gate.folder, gate.asked)
+    check_folder(gate.folder, asked_of(baseline, candidate, options))
     return gate
 
 
@@ -155,12 +152,13 @@ def _finish(
     usd: float,
 ) -> GateResult:
     """Compare the judges on the pictures ``names``, and write the result."""
-    found, counts, changes = compared_judges(names, facts, answers, gate.options)
+    found, tally = compared_judges(names, facts, answers, gate.options)
     finished = found.decided.decision != "undecided" or len(names) == of
     baseline, candidate = gate.judges
     result = result_of(
         found,
         gate.options,
+        tally,
         of=of,
         looked_at=len(names),
         finished=finished,
@@ -168,8 +166,6 @@ def _finish(
         candidate=candidate,
         usd=usd,
         of_judges=True,
-        kinds=kinds_of(counts),
-        facts=tuple(changes),
     )
     write_result(result, gate.folder)
     if finished:
@@ -182,34 +178,26 @@ def compared_judges(
     facts: Sequence[LabelledFact],
     answers: tuple[Sequence[Answer], Sequence[Answer]],
     options: GateOptions,
-) -> tuple[Comparison, KindCounter, list[FactChange]]:
+) -> tuple[Comparison, FactTally]:
     """Return the paired scores of pictures, and the facts lost and gained.
 
     ``answers`` of both judges are in the order of ``facts``.
     """
     right: dict[str, list[tuple[bool, bool]]] = {name: [] for name in names}
-    counts: KindCounter = defaultdict(Counter)
-    changes: list[FactChange] = []
-    for fact, one, two in zip(facts, *answers, strict=True):
-        states = [_right(answer, fact.holds) for answer in (one, two)]
-        what = became(*states)
-        counts[fact.fact.kind][what] += 1
-        if what == "unscored":
-            continue
+    tally = FactTally()
+    for fact, *both in zip(facts, *answers, strict=True):
+        states = [_right(answer, fact.holds) for answer in both]
         name = fact.picture.name
-        right[name].append((states[0] == "yes", states[1] == "yes"))
-        if what in ("lost", "gained"):
-            changes.append(
-                FactChange(
-                    change=what,
-                    item=name,
-                    seed=0,
-                    kind=fact.fact.kind,
-                    statement=f"{fact.fact.statement} ({'true' if fact.holds else 'false'})",
-                    image_before=name,
-                    image_after=name,
-                )
-            )
+        what = tally.add(
+            *(states[0], states[1], fact.fact.kind),
+            item=name,
+            seed=0,
+            statement=f"{fact.fact.statement} ({'true' if fact.holds else 'false'})",
+            image_before=name,
+            image_after=name,
+        )
+        if what != "unscored":
+            right[name].append((states[0] == "yes", states[1] == "yes"))
     scored = [name for name in names if right[name]]
     means = np.array([np.mean(right[name], axis=0) for name in scored]).reshape(-1, 2)
     left = {"no fact is scored by both judges": len(names) - len(scored)}
@@ -223,7 +211,7 @@ def compared_judges(
         {why: n for why, n in left.items() if n},
         (),
     )
-    return comparison, counts, changes
+    return comparison, tally
 
 
 def _right(answer: Answer, holds: bool) -> str:

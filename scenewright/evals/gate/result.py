@@ -251,7 +251,14 @@ def decided_on(differences: Array, rule: Rule) -> Decided:
 
 
 def result_of(
-    found: Comparison, options: GateOptions, *, of: int, looked_at: int, finished: bool, **more: Any
+    found: Comparison,
+    options: GateOptions,
+    tally: FactTally,
+    *,
+    of: int,
+    looked_at: int,
+    finished: bool,
+    **more: Any,
 ) -> GateResult:
     """Return the result of a comparison of ``of`` scenes; ``more`` are further fields."""
     n, decided = len(found.differences), found.decided
@@ -279,7 +286,9 @@ def result_of(
         evidence_sound=decided.evidence_sound,
         left_out=found.left_out,
         warnings=found.warnings,
-        notes=losses_beside(more.get("facts", ()), found),
+        notes=losses_beside(tally.changes, found),
+        kinds=tally.kinds,
+        facts=tuple(tally.changes),
         **more,
     )
 
@@ -304,48 +313,69 @@ def _reason(found: Comparison, options: GateOptions, finished: bool) -> str:
     )
 
 
-KindCounter = defaultdict[str, Counter[str]]
-"""Kind → count of :class:`KindCount` → facts."""
+class FactTally:
+    """Facts by what became of them."""
+
+    def __init__(self) -> None:
+        self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.changes: list[FactChange] = []
+        """Facts lost and gained, in the order in which they were added."""
+
+    def add(self, before: str, after: str, kind: str, **fact: Any) -> str:
+        """Count a fact by its states on both sides and return its field of :class:`KindCount`.
+
+        A void fact does not hold. ``fact`` are the other fields of :class:`FactChange`.
+        """
+        if "unscored" in (before, after):
+            what = "unscored"
+        elif before == "yes":
+            what = "kept" if after == "yes" else "lost"
+        else:
+            what = "gained" if after == "yes" else "absent"
+        self._counts[kind][what] += 1
+        if what in ("lost", "gained"):
+            self.changes.append(FactChange(change=what, kind=kind, **fact))
+        return what
+
+    @property
+    def kinds(self) -> dict[str, KindCount]:
+        """Return the counts of each kind, in the order of a scene."""
+        order = [*KINDS, *sorted(self._counts.keys() - set(KINDS))]
+        return {kind: KindCount(**self._counts[kind]) for kind in order if kind in self._counts}
+
+
 _Key = tuple[str, int, str]
 """Item, seed and fact."""
 
 
-def changed_facts(
-    first: Side, second: Side, panel: str, items: Collection[str]
-) -> tuple[dict[str, KindCount], list[FactChange]]:
-    """Return what became of the facts of ``items`` by kind, and the facts lost and gained.
+def changed_facts(first: Side, second: Side, panel: str, items: Collection[str]) -> FactTally:
+    """Return what became of the facts of ``items``.
 
     Facts are compared on the kept pictures of common seeds, by the verdicts of ``panel``; without
     one there are none.
     """
+    found = FactTally()
     seeds = set(first.seeds) & set(second.seeds)
-    if not panel or not seeds:
-        return {}, []
+    if not (panel and seeds and items):
+        return found
     place = {item: at for at, item in enumerate(items)}
-    before = {key: row for key, row in _verdicts(first, panel) if key[0] in place}
-    after = {key: row for key, row in _verdicts(second, panel) if key[0] in place}
-    counts: KindCounter = defaultdict(Counter)
-    changes: list[FactChange] = []
+    before, after = (
+        {key: row for key, row in _verdicts(side, panel) if key[0] in place and key[1] in seeds}
+        for side in (first, second)
+    )
     for key in sorted(before.keys() & after.keys(), key=lambda key: (place[key[0]], key[1])):
-        if key[1] not in seeds:
-            continue
         one, two = before[key], after[key]
-        what = became(one["state"], two["state"])
-        kind = str(one["kind"] or "fact")
-        counts[kind][what] += 1
-        if what in ("lost", "gained"):
-            changes.append(
-                FactChange(
-                    change=what,
-                    item=key[0],
-                    seed=key[1],
-                    kind=kind,
-                    statement=one["statement"] or key[2],
-                    image_before=one["image"] or "",
-                    image_after=two["image"] or "",
-                )
-            )
-    return kinds_of(counts), changes
+        found.add(
+            one["state"],
+            two["state"],
+            str(one["kind"] or "fact"),
+            item=key[0],
+            seed=key[1],
+            statement=one["statement"] or key[2],
+            image_before=one["image"] or "",
+            image_after=two["image"] or "",
+        )
+    return found
 
 
 def losses_beside(facts: Sequence[FactChange], found: Comparison) -> tuple[str, ...]:
@@ -376,31 +406,13 @@ def losses_beside(facts: Sequence[FactChange], found: Comparison) -> tuple[str, 
     return tuple(notes)
 
 
-def kinds_of(counts: KindCounter) -> dict[str, KindCount]:
-    """Return the counts of each kind, in the order of a scene."""
-    order = [*KINDS, *sorted(counts.keys() - set(KINDS))]
-    return {kind: KindCount(**counts[kind]) for kind in order if kind in counts}
-
-
-def became(before: str, after: str) -> Any:
-    """Return the count that a pair of states belongs to; a void fact does not hold."""
-    if "unscored" in (before, after):
-        return "unscored"
-    held, holds = before == "yes", after == "yes"
-    return ("kept" if holds else "lost") if held else ("gained" if holds else "absent")
-
-
 def _verdicts(side: Side, panel: str) -> Iterator[tuple[_Key, dict[str, Any]]]:
     """Yield the verdicts of a side's kept pictures."""
     results = Results(side.evaluation.folder)
     arms = {side.evaluation.score_matrix.arms[at].name: seed for seed, at in side.seeds.items()}
-    kept = {
-        (row["arm"], row["item"]): row["image"]
-        for row in results.rows("rounds", ["arm", "item", "image", "kept"])
-        if row["kept"]
-    }
+    kept = results.kept_pictures()
     columns = ["arm", "item", "panel", "image", "fact", "kind", "statement", "state"]
     for row in results.rows("verdicts", columns):
         arm = row["arm"]
-        if arm in arms and row["panel"] == panel and row["image"] == kept.get((arm, row["item"])):
+        if arm in arms and row["panel"] == panel and row["image"] == kept.get((row["item"], arm)):
             yield (row["item"], arms[arm], row["fact"]), row

@@ -94,15 +94,6 @@ class Gate:
         """Return baseline and candidate."""
         return self.baseline, self.candidate
 
-    @property
-    def asked(self) -> dict[str, Any]:
-        """Return what another gate in the same folder must share with this one."""
-        return {
-            "baseline": self.baseline.text,
-            "candidate": self.candidate.text,
-            "options": self.options.model_dump(mode="json"),
-        }
-
     def open(self) -> tuple[Side, Side]:
         """Return both sides as they are so far.
 
@@ -170,8 +161,17 @@ def plan_gate(
     gate = Gate(
         *(baseline, candidate, options, place, configs, order, settings, base, given, force)
     )
-    check_folder(place, gate.asked)
+    check_folder(place, asked_of(baseline.text, candidate.text, options))
     return gate
+
+
+def asked_of(baseline: str, candidate: str, options: GateOptions) -> dict[str, Any]:
+    """Return what gates in the same folder must share."""
+    return {
+        "baseline": baseline,
+        "candidate": candidate,
+        "options": options.model_dump(mode="json"),
+    }
 
 
 def read_result(folder: str | Path) -> GateResult:
@@ -196,11 +196,7 @@ def check_folder(folder: Path, asked: Mapping[str, Any]) -> None:
     if not (folder / RESULT).exists():
         return
     result = read_result(folder)
-    before = {
-        "baseline": result.baseline,
-        "candidate": result.candidate,
-        "options": result.options.model_dump(mode="json"),
-    }
+    before = asked_of(result.baseline, result.candidate, result.options)
     if before != asked:
         raise EvalError(
             f"{folder} holds another gate ({result.candidate} against {result.baseline}, "
@@ -316,10 +312,11 @@ def _finish(gate: Gate, stop: int | None) -> GateResult:
     drawn = [side for side, one in zip(sides, gate.sides, strict=True) if isinstance(one, Drawn)]
     totals = [side.evaluation.about.totals for side in drawn]
     changes = gate.candidate.changes if isinstance(gate.candidate, Drawn) else {}
-    kinds, facts = changed_facts(*sides, found.column.panel, found.items) if finished else ({}, [])
+    tally = changed_facts(*sides, found.column.panel, found.items if finished else ())
     result = result_of(
         found,
         gate.options,
+        tally,
         of=of,
         looked_at=of if stop is None else stop,
         finished=finished,
@@ -328,8 +325,6 @@ def _finish(gate: Gate, stop: int | None) -> GateResult:
         changes=dict(changes),
         pictures=round(sum(each.get("images", 0.0) for each in totals)),
         usd=sum(each.get("usd", 0.0) for each in totals),
-        kinds=kinds,
-        facts=tuple(facts),
     )
     write_result(result, gate.folder)
     if finished:

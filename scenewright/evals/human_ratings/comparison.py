@@ -37,11 +37,7 @@ def machine_of(results: Results, lower: Collection[str] = ()) -> Machine:
     """
     told = results.manifest.get("models", {}).get("metrics", {})
     lower = {*lower, *(name for name, about in told.items() if not about["higher_is_better"])}
-    kept = {
-        (row["item"], row["arm"]): row["image"]
-        for row in results.rows("rounds", ["item", "arm", "kept", "image"])
-        if row["kept"] and row["image"]
-    }
+    kept = results.kept_pictures()
     scores = [
         row
         for row in results.rows(

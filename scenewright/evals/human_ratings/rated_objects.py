@@ -7,13 +7,13 @@ lines name. `scenewright rate` writes one from people's ratings; other tools can
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from scenewright.core.flushing import replacing
 from scenewright.core.ports.vision import HIGHEST, LOWEST, Box, Detection, RealismError
 from scenewright.core.user_files import UserFileError, read_user_text
 from scenewright.core.validation import FrozenModel, first_problem
@@ -121,14 +121,9 @@ def write_objects(folder: str | os.PathLike[str], objects: Iterable[RatedObject]
     """Write the list of a set in one step and return the file; the caller copies the pictures."""
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)
-    part = root / f".{FILE}.{uuid.uuid4().hex}"
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            for item in objects:
-                file.write(item.model_dump_json(exclude_defaults=True) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, root / FILE)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(root / FILE) as draft, draft.open("w", encoding="utf-8") as file:
+        for item in objects:
+            file.write(item.model_dump_json(exclude_defaults=True) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
     return root / FILE

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import statistics
-import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from scenewright.core.flushing import replacing
 from scenewright.evals.human_ratings.rated_objects import (
     FILE,
     GivenRating,
@@ -171,7 +170,10 @@ def export_objects(study: StudyFolder, out: Path, fewest: int | None = None) -> 
     try:
         (out / IMAGES).mkdir(parents=True, exist_ok=True)
         for name in images:
-            _copy(study.folder / name, out / name)
+            # The name is the hash of the content: what is there is the same.
+            if not (out / name).exists():
+                with replacing(out / name) as draft:
+                    shutil.copyfile(study.folder / name, draft)
         write_objects(out, taken)
     except OSError as error:
         raise RatingError(f"{out / FILE} cannot be written: {error.strerror or error}") from error
@@ -207,15 +209,3 @@ def rated_object(one: RatedUnit, whole: RatedUnit | None = None) -> RatedObject:
         source="" if candidate.arm == UNKNOWN else candidate.arm,
         image_realism=whole.means[0] if whole is not None and whole.means else None,
     )
-
-
-def _copy(file: Path, place: Path) -> None:
-    # The name is the hash of the content: what is there is the same.
-    if place.exists():
-        return
-    beside = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
-    try:
-        shutil.copyfile(file, beside)
-        os.replace(beside, place)
-    finally:
-        beside.unlink(missing_ok=True)

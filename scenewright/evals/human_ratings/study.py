@@ -12,11 +12,8 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import random
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self, get_args
@@ -25,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from scenewright.core.errors import ScenewrightError
 from scenewright.core.facts import Fact
+from scenewright.core.flushing import replacing
 from scenewright.core.ports.vision import Box
 from scenewright.core.validation import FrozenModel
 
@@ -435,14 +433,11 @@ def put_file(path: Path, data: bytes | str) -> Path:
 
     Raises ``RatingError`` if that fails.
     """
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(data.encode() if isinstance(data, str) else data)
-        os.replace(beside, path)
+        with replacing(path) as draft:
+            draft.write_bytes(data.encode() if isinstance(data, str) else data)
     except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
         raise RatingError(f"{path} cannot be written: {error.strerror or error}") from error
     return path
 

@@ -230,6 +230,15 @@ class Results:
                 "anew from what it kept"
             ) from error
 
+    def kept_pictures(self) -> dict[tuple[str, str], str]:
+        """Return (item, arm) → content hash of the kept picture."""
+        columns = ["item", "arm", "kept", "image"]
+        return {
+            (row["item"], row["arm"]): row["image"]
+            for row in self.rows("rounds", columns)
+            if row["kept"] and row["image"]
+        }
+
     def rows(self, table: str = "", columns: list[str] | None = None) -> list[dict[str, Any]]:
         """Return the table as one dict a row."""
         found: list[dict[str, Any]] = self.table(table, columns).to_pylist()
