@@ -47,11 +47,18 @@ from scenewright.evals.studies.olip.evaluation import (
     Evaluation,
     evaluate,
     floors,
-    markdown,
     scores_of,
+    table,
 )
-from scenewright.evals.studies.olip.training import TITLES, VARIANTS, Ablation, ablate, fit, prepare
-from scenewright.evals.studies.olip.training import markdown as ablation_table
+from scenewright.evals.studies.olip.training import (
+    TITLES,
+    VARIANTS,
+    Ablation,
+    ablate,
+    ablation_table,
+    fit,
+    prepare,
+)
 from scenewright.miniature.damage import sample_graded
 from scenewright.runs.model_factory.local_models import MINIATURE_WEIGHTS
 from scenewright.tools.vision.realism.blip import BlipEncoder
@@ -176,11 +183,11 @@ async def measure(plan: Plan, folder: Path) -> dict[str, Any]:
         found = await compare([scorer], data, test, kept=folder / "scores", at_once=1)
         rows[name] = evaluate(name, test, found[0].scores)
     rows |= floors(test, training)
-    print(markdown(list(rows.values())), flush=True)
+    print(table(list(rows.values())).markdown(), flush=True)
     ablations = ablate(
         prepared, config, options, seeds=plan.seeds, work=folder / "ablation", on_variant=_told
     )
-    print(ablation_table(ablations), flush=True)
+    print(ablation_table(ablations).markdown(), flush=True)
     return {
         "objects.all": len(objects),
         "objects.test": len(prepared.splits.test),

@@ -269,16 +269,10 @@ def ablate(
     out.mkdir(parents=True, exist_ok=True)
     content = [row.model_dump(mode="json") for row in rows]
     write_json(out / "ablations.json", content)
-    write_text(out / "ablations.md", training.markdown(rows).rstrip())
+    table = training.ablation_table(rows)
+    write_text(out / "ablations.md", table.markdown())
     terminal.print_if_json(content)
-    lines = []
-    for row in rows:
-        joint = row.evaluation.columns["joint"]
-        worse = [figure.text() if figure else "" for figure in (row.worse_mae, row.worse_acc)]
-        measured = (joint.mae.text(), joint.acc.text(), joint.spearman.text())
-        lines.append((training.TITLES[row.variant], *measured, *worse))
-    heads_of = ("model design", "MAE ↓", "ACC ↑", "rank ↑", "MAE over full", "ACC under full")
-    terminal.print_table(heads_of, lines)
+    terminal.print_table(table.head, table.texts())
 
 
 @app.command()
@@ -317,7 +311,7 @@ def evaluate(
             used; the table says so.
     """
     from scenewright.core.flushing import write_text
-    from scenewright.evals.studies.olip.evaluation import markdown, seen_text
+    from scenewright.evals.studies.olip.evaluation import seen_text, table
     from scenewright.evals.studies.olip.measuring import evaluate_scorers
     from scenewright.runs.folder import write_json
 
@@ -340,7 +334,7 @@ def evaluate(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / "evaluation.json", content)
-        write_text(out / "evaluation.md", markdown(rows).rstrip())
+        write_text(out / "evaluation.md", table(rows).markdown())
     terminal.print_if_json(content)
     _print_evaluation(rows)
     for row in rows:
@@ -377,17 +371,16 @@ def open_encoder(name: str, device: str) -> BlipEncoder:
     return BlipEncoder(folder, name="miniature/blip", device=device)
 
 
-_MEASURES = (("MAE ↓", "mae"), ("ACC ↑", "acc"), ("rank ↑", "spearman"))
-
-
 def _print_evaluation(rows: Sequence[Evaluation]) -> None:
     """Print Table 3a: value and interval of each figure, one line a scorer and measure."""
-    from scenewright.evals.studies.olip.evaluation import COLUMNS
+    from scenewright.evals.studies.olip.evaluation import COLUMNS, MEASURES
 
     lines = []
     for row in rows:
         ends = (f"{row.unscored} of {row.objects}", "", "")
-        for head, (name, field), end in zip((row.name, "", ""), _MEASURES, ends, strict=True):
+        for head, (field, name), end in zip(
+            (row.name, "", ""), MEASURES.items(), ends, strict=True
+        ):
             cells = [getattr(row.columns[column], field).text() for column in COLUMNS]
             lines.append((head, name, *cells, end))
     terminal.print_table(("method", "", *COLUMNS, "unscored"), lines)

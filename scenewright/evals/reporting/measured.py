@@ -71,6 +71,14 @@ class MeasuredTable(FiniteModel):
         """Return the rows as text."""
         return [[cell_text(cell, self.digits) for cell in row.values()] for row in self.rows]
 
+    def markdown(self) -> str:
+        """Return the table as Markdown."""
+        # A bar or a line break in a name or a reason would end the cell.
+        return "\n".join(
+            f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in row)} |"
+            for row in (self.head, ["---"] * len(self.head), *self.texts())
+        )
+
 
 def cell_text(cell: Cell, digits: int = 3) -> str:
     """Return a cell as text, with true minus signs; a dash for a number that is not known."""
@@ -150,10 +158,5 @@ def markdown(report: MeasuredReport, title: str, lead: str) -> str:
     lines = [f"# {title}", "", *answers, lead, ""]
     for one in report.tables.values():
         lines += [f"## {one.title}", "", *([one.lead, ""] if one.lead else [])]
-        # A bar or a line break in a name or a reason would end the cell.
-        lines += [
-            f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in row)} |"
-            for row in (one.head, ["---"] * len(one.head), *one.texts())
-        ]
-        lines.append("")
+        lines += [one.markdown(), ""]
     return "\n".join(lines)

@@ -30,12 +30,15 @@ from scenewright.core.ports.vision import HIGHEST, LOWEST, ObjectRealism, Realis
 from scenewright.core.validation import FrozenModel
 from scenewright.evals.human_ratings.object_analysis import pictures_rated
 from scenewright.evals.human_ratings.rated_objects import RatedObject
+from scenewright.evals.reporting.measured import MeasuredTable
 from scenewright.evals.statistics.figures import Array, Bootstrap, Figure
 from scenewright.tools.vision.realism.accuracy import normalized_error, realism_class, same_class
 
 Column = Literal["shape", "texture", "average", "joint"]
 COLUMNS: tuple[Column, ...] = ("shape", "texture", "average", "joint")
 """In the order of Table 3a."""
+MEASURES = {"mae": "MAE ↓", "acc": "ACC ↑", "spearman": "rank ↑"}
+"""Field of :class:`Agreement` → its head."""
 _Measure = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
 
@@ -180,25 +183,21 @@ def floors(
     return found
 
 
-def markdown(rows: Sequence[Evaluation]) -> str:
-    """Return Table 3a in Markdown, with rank correlations."""
-    head = "| Method | " + " | ".join(
-        f"{c.title()} MAE ↓ | {c.title()} ACC ↑ | {c.title()} rank ↑" for c in COLUMNS
+def table(rows: Sequence[Evaluation]) -> MeasuredTable:
+    """Return Table 3a, with rank correlations."""
+    return MeasuredTable(
+        title="Table 3a",
+        rows=tuple(
+            {"Method": f"{row.name}{seen_text(row)}"}
+            | {
+                f"{column.title()} {head}": getattr(row.columns[column], measure)
+                for column in COLUMNS
+                for measure, head in MEASURES.items()
+            }
+            | {"Unscored": f"{row.unscored} of {row.objects}"}
+            for row in rows
+        ),
     )
-    lines = [f"{head} | Unscored |", "|---|" + "---|" * (3 * len(COLUMNS) + 1)]
-    for row in rows:
-        cells = [
-            text
-            for column in COLUMNS
-            for text in (
-                row.columns[column].mae.text(),
-                row.columns[column].acc.text(),
-                row.columns[column].spearman.text(),
-            )
-        ]
-        name = f"{row.name}{seen_text(row)}"
-        lines.append(f"| {name} | {' | '.join(cells)} | {row.unscored} of {row.objects} |")
-    return "\n".join(lines) + "\n"
 
 
 def seen_text(row: Evaluation) -> str:

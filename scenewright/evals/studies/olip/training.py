@@ -26,10 +26,12 @@ from scenewright.core.ports.vision import ObjectRealism, RealismError
 from scenewright.core.validation import FrozenModel
 from scenewright.evals.errors import EvalError
 from scenewright.evals.human_ratings.rated_objects import FILE, RatedObject, Split, read_objects
+from scenewright.evals.reporting.measured import MeasuredTable
 from scenewright.evals.statistics.figures import Bootstrap, Figure
 from scenewright.evals.store.journal import open_journal
 from scenewright.evals.studies.olip.evaluation import (
     FLOORS,
+    MEASURES,
     Evaluation,
     evaluate,
     floor_scores,
@@ -361,21 +363,17 @@ def ablate(
     return rows
 
 
-def markdown(rows: Sequence[Ablation]) -> str:
-    """Return Table 3b as Markdown.
-
-    The columns are joint MAE, ACC and rank correlation, and how much worse than full OLIP.
-    """
-    lines = [
-        "| Model design | MAE ↓ | ACC ↑ | rank ↑ | MAE over full | ACC under full |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        joint = row.evaluation.columns["joint"]
-        over = [figure.text() if figure else "" for figure in (row.worse_mae, row.worse_acc)]
-        lines.append(
-            f"| {TITLES[row.variant]} | {joint.mae.text()} | {joint.acc.text()} | "
-            f"{joint.spearman.text()} | "
-            f"{' | '.join(over)} |"
-        )
-    return "\n".join(lines) + "\n"
+def ablation_table(rows: Sequence[Ablation]) -> MeasuredTable:
+    """Return Table 3b: joint MAE, ACC and rank correlation, and how much worse than full OLIP."""
+    return MeasuredTable(
+        title="Table 3b",
+        rows=tuple(
+            {"Model design": TITLES[row.variant]}
+            | {
+                head: getattr(row.evaluation.columns["joint"], measure)
+                for measure, head in MEASURES.items()
+            }
+            | {"MAE over full": row.worse_mae or "", "ACC under full": row.worse_acc or ""}
+            for row in rows
+        ),
+    )

@@ -16,9 +16,9 @@ from scenewright.evals.studies.olip.training import (
     VARIANTS,
     Prepared,
     ablate,
+    ablation_table,
     evaluate_heads,
     fit,
-    markdown,
     training_report,
 )
 from scenewright.tools.vision.realism.olip import OlipConfig
@@ -55,7 +55,7 @@ def test_the_rows_are_the_papers_and_the_literal_reading(prepared: Prepared) -> 
         assert row.worse_acc is not None
         assert row.worse_mae.value == pytest.approx(joint.mae.value - full.mae.value)  # type: ignore[operator]
         assert row.worse_acc.value == pytest.approx(full.acc.value - joint.acc.value)  # type: ignore[operator]
-    lines = markdown(rows).splitlines()
+    lines = ablation_table(rows).markdown().splitlines()
     assert [line.split(" | ")[0] for line in lines[2:]] == [f"| {t}" for t in TITLES.values()]
 
 

@@ -16,9 +16,9 @@ from scenewright.evals.studies.olip.evaluation import (
     evaluate,
     floor_scores,
     floors,
-    markdown,
     random_scores,
     scores_of,
+    table,
 )
 from scenewright.tools.vision.realism.accuracy import normalized_error, realism_class, same_class
 
@@ -111,7 +111,7 @@ def test_what_was_not_scored_is_left_out_and_counted() -> None:
     assert found.columns["shape"].mae.value == 0
     nothing = evaluate("silent", TRUTH, [ObjectRealism(None, None)] * 4)
     assert nothing.columns["joint"].mae.value is None
-    assert "–" in markdown([nothing])
+    assert "–" in table([nothing]).markdown()
 
 
 def test_objects_of_one_picture_are_drawn_together() -> None:
@@ -150,7 +150,7 @@ def test_random_scores_err_as_their_closed_form_says(wanted: float) -> None:
 
 def test_the_table_has_the_papers_columns() -> None:
     rows = [evaluate("OLIP", TRUTH, SAID)]
-    head, _, line = markdown(rows).splitlines()
+    head, _, line = table(rows).markdown().splitlines()
     assert head.split(" | ")[1:4] == ["Shape MAE ↓", "Shape ACC ↑", "Shape rank ↑"]
     assert line.startswith("| OLIP | 0.087 [") or line.startswith("| OLIP | 0.088 [")
     assert line.count("|") == head.count("|") == 15
@@ -228,7 +228,7 @@ def test_a_judge_that_says_the_middle_beats_one_that_ranks_by_mae_and_not_by_ran
 
 def test_a_row_says_what_its_scorer_was_trained_on() -> None:
     seen = [evaluate("OLIP", TRUTH, SAID, seen=n) for n in (0, 3, None)]
-    names = [line.split(" | ")[0] for line in markdown(seen).splitlines()[2:]]
+    names = [line.split(" | ")[0] for line in table(seen).markdown().splitlines()[2:]]
     assert names == [
         *("| OLIP", "| OLIP (trained on 3 of 4)", "| OLIP (trained on unknown pictures)")
     ]
