@@ -227,28 +227,25 @@ def extractor_of(
             name, FeatureExtractor, "is not an extractor", output, options=options
         )
         return own
-    common = _common(options)
     if name == MINIATURE:
         from scenewright.evals.metrics.miniature import miniature_extractor
 
-        _refuse(name, options, {"device", "batch"})
-        return miniature_extractor("logits" if output == "logits" else "features", **common)
+        kind = "logits" if output == "logits" else "features"
+        return miniature_extractor(kind, **_options(name, options))
     if name == INCEPTION:
         from scenewright.evals.metrics.inception import find_inception, inception_extractor
 
-        _refuse(name, options, {"device", "batch", "weights"})
-        weights = options.get("weights")
-        file = find_inception(metric, None if weights is None else text("weights", weights))
-        return inception_extractor(file, "logits" if output == "logits" else "pool", **common)
+        given = _options(name, options, weights=None)
+        file = find_inception(metric, given.pop("weights"))
+        return inception_extractor(file, "logits" if output == "logits" else "pool", **given)
     if output == "logits":
         raise MetricError(
             f"{metric} needs classes, which {name!r} does not give: use extractor = "
             f'"{INCEPTION}", "{MINIATURE}", or your own as module:function'
         )
-
-    folder, more = _transformers(metric, name, options, "squash")
+    given = _options(name, options, dtype="float32", preparation="squash")
     output = "projection" if output == "projection" else "class"
-    return transformers_extractor(folder, name, output, **common, **more)
+    return transformers_extractor(find_model(metric, name), name, output, **given)
 
 
 def encoder_of(metric: str, name: Any, options: Mapping[str, Any]) -> TextImageEncoder:
@@ -261,42 +258,34 @@ def encoder_of(metric: str, name: Any, options: Mapping[str, Any]) -> TextImageE
         what = "does not encode pictures and texts"
         own: TextImageEncoder = plugin_of(name, TextImageEncoder, what, options=options)
         return own
-    common = _common(options)
     if name == MINIATURE:
         from scenewright.evals.metrics.miniature import miniature_encoder
 
-        _refuse(name, options, {"device", "batch"})
-        return miniature_encoder(**common)
+        return miniature_encoder(**_options(name, options))
     if name == INCEPTION:
         raise MetricError(f"{metric}: {INCEPTION} encodes no texts: name a CLIP model")
-
-    folder, more = _transformers(metric, name, options, "processor")
-    return transformers_encoder(folder, name, **common, **more)
-
-
-def _common(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "device": text("device", options.get("device", "auto")),
-        "batch": whole("batch", options.get("batch", 32), 1),
-    }
+    given = _options(name, options, dtype="float32", preparation="processor")
+    return transformers_encoder(find_model(metric, name), name, **given)
 
 
-def _transformers(
-    metric: str, name: str, options: Mapping[str, Any], preparation: str
-) -> tuple[Path, dict[str, Any]]:
-    _refuse(name, options, {"device", "batch", "dtype", "preparation"})
-    more = {
-        "dtype": text("dtype", options.get("dtype", "float32"), DTYPES),
-        "preparation": text("preparation", options.get("preparation", preparation), PREPARATIONS),
-    }
-    return find_model(metric, name), more
+_CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
+    "device": text,
+    "batch": lambda name, value: whole(name, value, 1),
+    "dtype": lambda name, value: text(name, value, DTYPES),
+    "preparation": lambda name, value: text(name, value, PREPARATIONS),
+    "weights": lambda name, value: None if value is None else text(name, value),
+}
 
 
-def _refuse(name: str, options: Mapping[str, Any], known: set[str]) -> None:
-    """Raise ``MetricError`` for an option that the extractor would ignore."""
-    unknown = sorted(set(options) - known)
-    if unknown:
+def _options(extractor: str, options: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """Return device, batch and what ``more`` names with its default, as ``options`` give them.
+
+    Raises ``MetricError`` for a wrong value, and for an option that the extractor would ignore.
+    """
+    defaults = {"device": "auto", "batch": 32, **more}
+    if unknown := sorted(set(options) - set(defaults)):
         raise MetricError(
-            f"the extractor {name!r} has no option {unknown[0]!r}: it has "
-            f"{', '.join(sorted(known))}"
+            f"the extractor {extractor!r} has no option {unknown[0]!r}: it has "
+            f"{', '.join(sorted(defaults))}"
         )
+    return {name: _CHECKS[name](name, options.get(name, usual)) for name, usual in defaults.items()}
