@@ -220,15 +220,10 @@ class Journal(SqliteFile):
 
     def vectors(self, extractor: str, images: Sequence[str]) -> Features:
         """Return the vectors of ``images``, (n, dimensions); ``EvalError`` if one is lost."""
-        found: list[Features] = []
-        for image in images:
-            rows = self._rows(
-                "SELECT vector FROM vectors WHERE extractor = ? AND image = ?", (extractor, image)
-            )
-            if not rows:
-                raise EvalError(f"the vector of {image} is lost: run the evaluation again")
-            found.append(np.frombuffer(rows[0][0], np.float32))
-        return np.stack(found)
+        found = self.known_vectors(extractor, images)
+        if lost := next((image for image in images if image not in found), ""):
+            raise EvalError(f"the vector of {lost} is lost: run the evaluation again")
+        return np.stack([found[image] for image in images])
 
 
 def open_journal(path: Path | None) -> Journal:
