@@ -424,7 +424,7 @@ def peers(
     for line in found.lines:
         cells = [estimate.text(3) for estimate in line.means.values()]
         if found.rated:
-            cells.append("–" if line.spearman is None else line.spearman.text(3))
+            cells.append(line.agreement["Spearman"].text(3) if line.agreement else "–")
         rows.append((line.metric, said(line), *cells))
     last = ["Spearman"] if found.rated else []
     if any(found.prompts.values()):

@@ -7,7 +7,7 @@ pictures, in the same resamples for every voter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -205,6 +205,8 @@ def _kind(voter: str) -> int:
 
 
 OnProgress = Callable[[int, int], None]
+RANKS = {"Spearman": spearman, "Kendall": kendall}
+"""Rank correlations; Kendall's is tau-b."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +223,8 @@ class MetricRow:
     """Arm → mean over items."""
     differences: Mapping[str, Estimate]
     """Arm but the first → how much more than the first, paired by item."""
-    spearman: Estimate | None = None
-    """Rank correlation with people's ratings; None without ratings."""
-    kendall: Estimate | None = None
-    """Kendall's tau-b, likewise."""
+    agreement: Mapping[str, Estimate] = field(default_factory=dict)
+    """Rank correlations with people's ratings, by :data:`RANKS`; empty without ratings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +256,7 @@ class PeerMatrix:
         for line in self.lines:
             figures = [("mean", arm, "", e) for arm, e in line.means.items()]
             figures += [("difference", arm, self.arms[0], e) for arm, e in line.differences.items()]
-            for name, estimate in (("spearman", line.spearman), ("kendall", line.kendall)):
-                figures += [(name, "", "", estimate)] if estimate is not None else []
+            figures += [(name.lower(), "", "", e) for name, e in line.agreement.items()]
             for name, arm, base, e in figures:
                 named = {"metric": line.metric, "voter": line.voter, "figure": name}
                 numbers = e.model_dump(include={"value", "low", "high", "sd", "n", "seeds"})
@@ -332,7 +331,7 @@ def _line(scores: PeerScores, voted: Voted, agreement: _Agreement | None, seed: 
             return nothing("all scores, or all ratings, are alike")
         return Estimate(value=found.value, low=found.low, high=found.high, n=n)
 
-    return replace(line, spearman=correlation(spearman), kendall=correlation(kendall))
+    return replace(line, agreement={name: correlation(rank) for name, rank in RANKS.items()})
 
 
 def _known(values: Array) -> list[float | None]:
@@ -364,40 +363,28 @@ def layouts(matrix: PeerMatrix) -> tuple[Layout, ...]:
     They are scores by arm, differences from the first arm, agreement with people, and how much of
     the prompts was not read.
     """
-
-    def table(
-        id: str,
-        title: str,
-        names: Iterable[str],
-        figures: Callable[[MetricRow], Iterable[Estimate | None]],
-        lines: Iterable[MetricRow] = matrix.lines,
-    ) -> Layout:
-        return Layout(
-            id=id,
-            title=title,
-            head="Metric · voter",
-            columns=columns_of({name: name for name in names}, _DIGITS),
-            rows=tuple(
-                Row.measured(f"{e.metric}|{e.voter}", f"{e.metric} · {said(e)}", figures(e))
-                for e in lines
-            ),
-            of_paper=False,
+    alone = [one for one in matrix.lines if not one.of_set]
+    kinds = (
+        ("scores", "means", "Mean over items, with its 95 % interval", matrix.lines),
+        ("differences", "differences", f"How much more than {matrix.arms[0]}, paired by item",
+         matrix.lines),
+        ("agreement", "agreement", f"Rank correlation with the ratings of {matrix.rated} pictures",
+         alone),
+    )  # fmt: skip
+    found = []
+    for id_, name, title, lines in kinds:
+        figures: list[Mapping[str, Estimate]] = [getattr(one, name) for one in lines]
+        if not figures or not figures[0]:
+            continue
+        rows = tuple(
+            Row.measured(f"{e.metric}|{e.voter}", f"{e.metric} · {said(e)}", mine.values())
+            for e, mine in zip(lines, figures, strict=True)
         )
-
-    title = "Mean over items, with its 95 % interval"
-    found = [table("scores", title, matrix.arms, lambda one: one.means.values())]
-    if len(matrix.arms) > 1:
-        title = f"How much more than {matrix.arms[0]}, paired by item"
+        columns = columns_of({column: column for column in figures[0]}, _DIGITS)
         found.append(
-            table("differences", title, matrix.arms[1:], lambda one: one.differences.values())
-        )
-    if matrix.rated:
-        title = f"Rank correlation with the ratings of {matrix.rated} pictures"
-        alone = [one for one in matrix.lines if not one.of_set]
-        both = ("Spearman", "Kendall")
-        found.append(
-            table("agreement", title, both, lambda one: (one.spearman, one.kendall), alone)
-        )
+            Layout(id=id_, title=title, head="Metric · voter", columns=columns, rows=rows,
+                   of_paper=False)
+        )  # fmt: skip
     read = readings.layout(matrix.prompts, "Arm")
     return (*found, *(() if read is None else (read,)))
 
@@ -411,14 +398,17 @@ def findings(matrix: PeerMatrix) -> tuple[str, ...]:
             found.append(
                 _compared(metric, arm, matrix.arms[0], [one.differences[arm] for one in lines])
             )
-    rated = [line for line in matrix.lines if line.spearman and line.spearman.value is not None]
+    rated = [
+        (one.value, line, one)
+        for line in matrix.lines
+        if (one := line.agreement.get("Spearman")) is not None and one.value is not None
+    ]
     if rated:
-        best = max(rated, key=lambda one: _value(one.spearman))
-        assert best.spearman is not None
+        _, best, figure = max(rated, key=lambda one: one[0])
         found.append(
             f"The highest Spearman correlation with people is that of {best.metric} by "
-            f"{said(best)}, {best.spearman.text(_DIGITS)}, over {best.spearman.n} pictures; of "
-            f"{len(rated)} that were compared, the highest is biased upwards by that choice."
+            f"{said(best)}, {figure.text(_DIGITS)}, over {figure.n} pictures; of {len(rated)} that "
+            "were compared, the highest is biased upwards by that choice."
         )
     return tuple(found)
 
@@ -450,23 +440,12 @@ def said(line: MetricRow) -> str:
     return line.voter.replace(":", " ", 1) or _ALONE
 
 
-def draw(matrix: PeerMatrix) -> Figure:
-    """Draw one plot a metric: its voters from top to bottom, a mark an arm, with intervals."""
-    return _draw(matrix.lines, lambda line: dict(line.means), "mean over items")
+def draw(matrix: PeerMatrix, agreement: bool = False) -> Figure:
+    """Draw one plot a metric: its voters from top to bottom, a mark an arm, with intervals.
 
-
-def draw_agreement(matrix: PeerMatrix) -> Figure:
-    """Draw the correlations with people in the same way."""
-
-    def point(line: MetricRow) -> dict[str, Estimate]:
-        both = {"Spearman": line.spearman, "Kendall": line.kendall}
-        return {name: one for name, one in both.items() if one is not None}
-
-    lines = [one for one in matrix.lines if not one.of_set]
-    return _draw(lines, point, "correlation with people", (-1.0, 1.0))
-
-
-def _draw(lines: Sequence[MetricRow], point: Any, label: str, limits: Any = None) -> Figure:
+    ``agreement`` draws the correlations with people in the same way.
+    """
+    lines = [one for one in matrix.lines if not (agreement and one.of_set)]
     metrics = list(dict.fromkeys(line.metric for line in lines))
     across = min(_BESIDE, max(1, len(metrics)))
     down = max(1, -(-len(metrics) // across))
@@ -474,12 +453,13 @@ def _draw(lines: Sequence[MetricRow], point: Any, label: str, limits: Any = None
     made, axes = plots.figure(down, across, (4.6 * across, down * (1.3 + 0.26 * most) + 0.4))
     places = [axis for row in axes for axis in row]
     for axis, metric in zip(places, metrics, strict=False):
-        _dots(axis, metric, [one for one in lines if one.metric == metric], point)
+        mine = [one for one in lines if one.metric == metric]
+        _dots(axis, metric, mine, [one.agreement if agreement else one.means for one in mine])
         # Rows of one height in every plot.
         axis.set_ylim(most - 0.5, -0.5)
-        axis.set_xlabel(label)
-        if limits is not None:
-            axis.set_xlim(*limits)
+        axis.set_xlabel("correlation with people" if agreement else "mean over items")
+        if agreement:
+            axis.set_xlim(-1.0, 1.0)
             axis.axvline(0.0, color="#888888", linewidth=0.8)
     for axis in places[len(metrics) :]:
         axis.set_visible(False)
@@ -487,14 +467,19 @@ def _draw(lines: Sequence[MetricRow], point: Any, label: str, limits: Any = None
     return made
 
 
-def _dots(axis: Axes, metric: str, lines: Sequence[MetricRow], point: Any) -> None:
-    names = list(dict.fromkeys(name for line in lines for name in point(line)))
+def _dots(
+    axis: Axes,
+    metric: str,
+    lines: Sequence[MetricRow],
+    figures: Sequence[Mapping[str, Estimate]],
+) -> None:
+    names = list(dict.fromkeys(name for found in figures for name in found))
     for at, name in enumerate(names):
         shift = (at - (len(names) - 1) / 2) * 0.22
         rows = [
-            (row + shift, point(line)[name])
-            for row, line in enumerate(lines)
-            if name in point(line) and point(line)[name].value is not None
+            (row + shift, one)
+            for row, found in enumerate(figures)
+            if (one := found.get(name)) is not None and one.value is not None
         ]
         # Also without points, so that every plot has the whole legend.
         axis.errorbar(
@@ -526,7 +511,7 @@ def write(matrix: PeerMatrix, folder: Path) -> Written:
     tables = layouts(matrix)
     pictures = {STEM: (draw(matrix), "Metric × judge × aggregator")}
     if matrix.rated:
-        pictures[f"{STEM}-agreement"] = (draw_agreement(matrix), "Agreement with people")
+        pictures[f"{STEM}-agreement"] = (draw(matrix, agreement=True), "Agreement with people")
     page, sheet = folder / f"{STEM}.md", folder / f"{STEM}.csv"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -578,7 +563,3 @@ def _page(matrix: PeerMatrix, tables: Sequence[Layout], plotted: Sequence[str]) 
     lines += [f"\n{note}" for note in matrix.notes]
     lines += ["", f"All figures unrounded: [{STEM}.csv]({STEM}.csv), `{STEM}.parquet`."]
     return "\n".join(lines)
-
-
-def _value(estimate: Estimate | None) -> float:
-    return float("-inf") if estimate is None or estimate.value is None else estimate.value

@@ -136,18 +136,16 @@ def test_agreement_with_people(folder: Path, tmp_path: Path) -> None:
     ]
     found = matrix(folder, rated(tmp_path / "r.csv", rows), resamples=200)
     by = {(line.metric, line.voter): line for line in found.lines}
-    same = by["vqascore", "judge:y"].spearman
-    assert same is not None
+    same = by["vqascore", "judge:y"].agreement["Spearman"]
     assert (same.value, same.low, same.high) == (pytest.approx(1.0),) * 3
     assert same.n == 32
-    less = by["vqascore", "judge:x"].kendall
-    assert less is not None
+    less = by["vqascore", "judge:x"].agreement["Kendall"]
     assert less.value is not None
     assert less.low is not None
     assert less.high is not None
     assert less.low < less.value < 1.0
     assert less.low <= less.value <= less.high
-    assert by["fid", ""].spearman is None
+    assert not by["fid", ""].agreement
     assert matrix(folder, tmp_path / "r.csv", resamples=200) == found
 
 
