@@ -311,8 +311,8 @@ def evaluate(
             used; the table says so.
     """
     from scenewright.core.flushing import write_text
+    from scenewright.evals.studies.olip.comparing import evaluate_scorers
     from scenewright.evals.studies.olip.evaluation import seen_text, table
-    from scenewright.evals.studies.olip.measuring import evaluate_scorers
     from scenewright.runs.folder import write_json
 
     kept = work or (out / ".work" if out is not None else None)
