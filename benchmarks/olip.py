@@ -181,7 +181,7 @@ async def measure(plan: Plan, folder: Path) -> dict[str, Any]:
     # One after another: they share models, and two of them at once would be no faster.
     for name, scorer in zip(plan.scorers, scorers, strict=True):
         found = await compare([scorer], data, test, kept=folder / "scores", at_once=1)
-        rows[name] = evaluate(name, test, found[0].scores)
+        rows[name] = evaluate(name, test, found[0])
     rows |= floors(test, training)
     print(table(list(rows.values())).markdown(), flush=True)
     ablations = ablate(

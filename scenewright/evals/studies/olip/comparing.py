@@ -10,7 +10,6 @@ import asyncio
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast, get_args
 
@@ -33,28 +32,6 @@ AT_ONCE = 4
 """Pictures that one scorer works on at a time."""
 OnScored = Callable[[str, int], None]
 """Gets a scorer's id and how many objects it has done, now or before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Predictions:
-    """What one scorer says of a set."""
-
-    scorer: str
-    """Its id."""
-    fingerprint: str
-    """Its fingerprint."""
-    scores: tuple[ObjectRealism, ...]
-    """One an object, in the order of the set."""
-
-    @property
-    def usd(self) -> float:
-        """Dollars of all, those from before included."""
-        return sum(score.usd for score in self.scores)
-
-    @property
-    def failed(self) -> int:
-        """Objects without any score."""
-        return sum(not score.known for score in self.scores)
 
 
 def examples_of(folder: str | os.PathLike[str], objects: Sequence[RatedObject]) -> Examples:
@@ -82,8 +59,8 @@ async def compare(
     kept: str | os.PathLike[str],
     at_once: int = AT_ONCE,
     on_scored: OnScored = lambda scorer, n: None,
-) -> list[Predictions]:
-    """Score ``objects``, whose pictures are in ``folder``, with each of ``scorers``.
+) -> list[list[ObjectRealism]]:
+    """Return the scores of ``objects``, whose pictures are in ``folder``, by each of ``scorers``.
 
     All scorers work at the same time, each on ``at_once`` pictures. ``kept`` is the folder of
     scores of earlier runs. A picture that cannot be read fails its objects. Raises ``RealismError``
@@ -97,7 +74,7 @@ async def compare(
     for at, item in enumerate(objects):
         pictures.setdefault(item.image, []).append(at)
 
-    async def of(scorer: RealismScorer) -> Predictions:
+    async def of(scorer: RealismScorer) -> list[ObjectRealism]:
         cached = CachedScorer(scorer, Path(kept))
         scores: dict[int, ObjectRealism] = {}
 
@@ -114,8 +91,7 @@ async def compare(
             on_scored(scorer.id, len(members))
 
         await side_by_side(pictures.items(), work, max(1, at_once))
-        in_order = tuple(scores[at] for at in range(len(objects)))
-        return Predictions(scorer.id, scorer.fingerprint, in_order)
+        return [scores[at] for at in range(len(objects))]
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -252,8 +228,8 @@ async def evaluate_scorers(
         made, rated, chosen.objects, kept=kept or user_cache("realism"), on_scored=count
     )
     rows = [
-        evaluate(one.scorer, chosen.objects, one.scores, seed=seed, seen=n)
-        for one, n in zip(found, seen, strict=True)
+        evaluate(scorer.id, chosen.objects, scores, seed=seed, seen=n)
+        for scorer, scores, n in zip(made, found, seen, strict=True)
     ]
     training = () if part == "train" else chosen.training
     return [*rows, *floors(chosen.objects, training, seed=seed).values()]
