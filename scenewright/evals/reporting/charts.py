@@ -134,10 +134,10 @@ class Chart:
             band = self.band and lines < 0
             label = "" if at < lines else str(name or "")
             plots.curve(axis, at, label, points, self.factor, band, **style)
-            for (x, y), (_, _, row) in zip(points, known, strict=True):
-                if row.get(self.text):
-                    place = x, (y.value or 0.0) * self.factor
-                    plots.noted(axis, row[self.text], place, at, 5 if at % 2 == 0 else -12)
+            texts = [(x, y.value or 0.0, str(row.get(self.text) or ""))
+                     for (x, y), (_, _, row) in zip(points, known, strict=True)]  # fmt: skip
+            for x, y, text in _apart(texts):
+                plots.noted(axis, text, (x, y * self.factor), at, 5 if at % 2 == 0 else -12)
 
     def _finish(self, axis: Axes) -> None:
         for name, place in self.rules.items():
@@ -157,8 +157,9 @@ class Chart:
         }
         plots.bars(axis, short_names(map(str, groups)), drawn, self.factor, horizontal=True)
         for at, (name, place) in enumerate(self.rules.items(), 1):
-            looks = {"color": plots.COLORS[at], "linestyle": plots.LINES[at]}
-            axis.axvline(place, linewidth=1.2, label=name, **looks)
+            axis.axvline(
+                place, color=plots.COLORS[at], linestyle=plots.LINES[at], linewidth=1.2, label=name
+            )
         if self.limits:
             axis.set_xlim(*self.limits)
         else:
@@ -185,6 +186,18 @@ class Chart:
         )  # fmt: skip
         made.colorbar(shown, ax=axis, label=self.ylabel)
         return plots.legend(made)
+
+
+def _apart(texts: Sequence[tuple[float, float, str]]) -> list[tuple[float, float, str]]:
+    """Return the texts that do not cover each other: of those that are close, the last."""
+    places = np.array([[x, y] for x, y, _ in texts]).reshape(-1, 2)
+    scale = np.where(np.ptp(places, axis=0) > 0.0, np.ptp(places, axis=0), 1.0) if texts else 1.0
+    kept: list[int] = []
+    for at in range(len(texts))[::-1]:
+        gaps = (np.hypot(*((places[at] - places[other]) / scale)) for other in kept)
+        if texts[at][2] and all(gap > 0.06 for gap in gaps):
+            kept.append(at)
+    return [texts[at] for at in kept]
 
 
 def _values(rows: Rows, name: str) -> list[Any]:

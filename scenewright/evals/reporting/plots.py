@@ -212,15 +212,6 @@ def lines(
         curve(axis, at, name, [(x + shift, one) for x, one in points], factor)
 
 
-def scatter(
-    axis: Axes, at: int, label: str, points: Sequence[tuple[Any, Any]], **style: Any
-) -> None:
-    """Draw (x, y) of series number ``at`` as marks."""
-    found = {"s": 18, "linewidths": 0} | looks(at) | style | {"label": label}
-    found.pop("linestyle")
-    axis.scatter([x for x, _ in points], [y for _, y in points], **found)
-
-
 def bars(
     axis: Axes,
     groups: Sequence[str],
@@ -271,29 +262,6 @@ def percentages(
     bars(axis, groups, series)
     axis.set_ylim(0, 100)
     return legend(made, axis, columns=columns)
-
-
-def bar_chart(
-    names: Sequence[str],
-    series: Mapping[str, Sequence[Measured]],
-    *,
-    x: str,
-    title: str = "",
-    factor: float = 1.0,
-    limits: tuple[float, float] | None = None,
-    lines: Sequence[tuple[str, float]] = (),
-    columns: int = 3,
-) -> Drawing:
-    """Return a figure of horizontal bars alone, with dashed ``lines`` (name, place) across."""
-    made, axis = chart(title, x, size=(7.4, 1.4 + 0.24 * len(names) * (len(series) + 0.8)))
-    bars(axis, names, series, factor, horizontal=True)
-    for at, (name, place) in enumerate(lines, 1):
-        axis.axvline(place, color=COLORS[at], linestyle=LINES[at], linewidth=1.2, label=name)
-    if limits:
-        axis.set_xlim(*limits)
-    else:
-        axis.axvline(0.0, color=INK, linewidth=0.9)
-    return legend(made, axis, columns)
 
 
 def heat(

@@ -40,6 +40,7 @@ from scenewright.evals.studies.panel.resampling import (
     ItemResamples,
     RankCorrelation,
     image_counts,
+    kendall_drawn,
 )
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
@@ -129,9 +130,8 @@ class MetricEvaluator:
 
         By the truth where it is known, else by people, else the agreement with the full panel.
         """
-        truth = self.table.truth
         found: list[MeasureName] = []
-        if (truth == 1.0).any() and (truth == 0.0).any():
+        if self.table.is_labelled:
             found += ["balanced_accuracy", "accuracy", "brier", "truth_rank"]
         if (~np.isnan(self.table.ratings)).sum() >= 2:
             found.append("rating_rank")
@@ -353,17 +353,12 @@ class Measures:
         self._with_people = "rating_rank" in self._evaluator.measures
         self._images = image_counts(self._evaluator.weights, table.item_of_image)
         self._shares = RankCorrelation(table.image_means(table.truth), self._images)
-        # Pairs of images by which people rated higher.
-        pairs = len(table.images) <= _MOST_IMAGES and self._with_people
-        self._order = _order(table.ratings) if pairs else None
-        self._kept: dict[bytes, Array] = {}
+        self._few = len(table.images) <= _MOST_IMAGES
 
     @property
     def measures(self) -> tuple[Measure, ...]:
         """Those that can be had, the main one first."""
-        people = OF_PEOPLE
-        if self._order is None:
-            people = tuple(one for one in people if one.key != "kendall")
+        people = tuple(one for one in OF_PEOPLE if self._few or one.key != "kendall")
         return (OF_TRUTH if self._with_truth else ()) + (people if self._with_people else ())
 
     def of(self, likely: Array) -> dict[str, Drawn]:
@@ -381,8 +376,8 @@ class Measures:
             }
         if self._with_people:
             found["spearman"] = read(likely, "rating_rank")
-            if self._order is not None:
-                found["kendall"] = self._kendall(scores)
+            if self._few:
+                found["kendall"] = kendall_drawn(scores, self._table.ratings, self._images)
             found |= self._within(scores)
         return {name: Drawn.of(reading) for name, reading in found.items()}
 
@@ -399,22 +394,6 @@ class Measures:
             "log_loss": ratio(sums[:, 1], sums[:, 0]),
             "ece": ratio(np.abs(sums[:, 2:]).sum(1), sums[:, 0]),
         }
-
-    def _kendall(self, scores: Array) -> Array:
-        assert self._order is not None
-        there = ~np.isnan(scores) & ~np.isnan(self._table.ratings)
-        order = _order(scores)[np.ix_(there, there)]
-        people = self._order[np.ix_(there, there)]
-        counts = self._images[:, there]
-        # Pairs that people did not rate alike are the same for all scores of the same images.
-        key = there.tobytes()
-        if key not in self._kept:
-            self._kept[key] = _pairs(np.abs(people), counts)
-        with np.errstate(all="ignore"):
-            found: Array = _pairs(order * people, counts) / np.sqrt(
-                _pairs(np.abs(order), counts) * self._kept[key]
-            )
-        return found
 
     def _within(self, scores: Array) -> dict[str, Array]:
         table = self._table
@@ -496,18 +475,3 @@ def _p_value(value: float, drawn: Array) -> float:
     if not np.isfinite(value) or spread == 0.0:
         return 1.0
     return float(2.0 * norm.sf(abs(value) / spread))
-
-
-def _pairs(signs: Array, n: Array) -> Array:
-    """Σ n_i·n_j·signs_ij for each row of counts ``n`` (resamples, images), (resamples,)."""
-    # Sums of small whole numbers: exact in half the width, at half the time.
-    inner = n.astype(np.float32) @ signs.astype(np.float32)
-    result: Array = (inner.astype(float) * n).sum(1)
-    return result
-
-
-def _order(values: Array) -> Array:
-    """Sign of each pair's difference, (n, n)."""
-    rounded = np.round(values, DECIMALS)
-    result: Array = np.sign(rounded[:, None] - rounded[None, :])
-    return result

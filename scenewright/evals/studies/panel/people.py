@@ -17,7 +17,7 @@ is resampled over items.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -25,14 +25,16 @@ import numpy as np
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.statistics.pairs import ItemPairs
-from scenewright.evals.statistics.ranks import kendall, weighted_pearson, weighted_ranks
+from scenewright.evals.statistics.ranks import weighted_pearson, weighted_ranks
+from scenewright.evals.studies.panel.metrics import ratio
 from scenewright.evals.studies.panel.resampling import (
     Drawn,
     ItemResamples,
     RankCorrelation,
     image_counts,
+    kendall_drawn,
 )
-from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError, Places
+from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
 
 MOST_LEVELS = 50
 """Different ratings up to which α is by their order."""
@@ -71,31 +73,26 @@ class People:
             raise PanelStudyError(f"{table.name} has no human ratings of two images or more")
         if splits < 1:
             raise PanelStudyError(f"{splits} splits of the raters: use 1 or more")
-        self._draws = ItemResamples(table, resamples, seed)
-        self._counts = image_counts(self._draws.counts, table.item_of_image)
+        counts = ItemResamples(table, resamples, seed).counts
+        # Row 0 of every reading is on all items as they are.
+        self._items: Array = np.concatenate([np.ones((1, table.n_items)), counts])
+        self._counts = image_counts(self._items, table.item_of_image)
         self._rank = RankCorrelation(table.ratings, self._counts)
         self._seed, self._splits = seed, splits
 
     def spearman(self, scores: Array) -> Drawn:
         """Rank correlation of ``scores`` (n_images,), NaN where there is none."""
-        return Drawn(self._rank.value(scores), self._rank.drawn(scores))
+        return Drawn.of(self._rank.drawn(scores))
 
     def kendall(self, scores: Array) -> Drawn:
         """Kendall's tau-b."""
-        ratings = self.table.ratings
-
-        def tau(images: Places) -> float:
-            return kendall(scores[images], ratings[images])
-
-        return Drawn(tau(np.arange(len(scores))), self._draws.drawn(tau))
+        return Drawn.of(kendall_drawn(scores, self.table.ratings, self._counts))
 
     def pearson(self, scores: Array) -> Drawn:
         """Pearson's correlation."""
         there = self.rated & ~np.isnan(scores)
-        a, b, counts = scores[there], self.table.ratings[there], self._counts[:, there]
-        return Drawn(
-            float(weighted_pearson(a, b, np.ones((1, len(a))))[0]), weighted_pearson(a, b, counts)
-        )
+        a, b = scores[there], self.table.ratings[there]
+        return Drawn.of(weighted_pearson(a, b, self._counts[:, there]))
 
     def within_items(self, scores: Array) -> Drawn:
         """Return the share of pairs of images of one item that the scores put in people's order.
@@ -103,12 +100,12 @@ class People:
         Pairs that people rated differently; those with equal scores count half. NaN without such
         pairs.
         """
-        return _ratio(self.pairs(scores).in_order(), self._draws.counts)
+        return self._share(self.pairs(scores).in_order())
 
     def pairwise(self, scores: Array) -> Drawn:
         """Return pairwise accuracy with ties, of images of one item (Deutsch et al., 2023)."""
         pairs = self.pairs(scores)
-        return _ratio(pairs.accuracy(pairs.tie_threshold()), self._draws.counts)
+        return self._share(pairs.accuracy(pairs.tie_threshold()))
 
     def pairs(self, scores: Array) -> ItemPairs:
         """Return the pairs of images of one item."""
@@ -194,7 +191,7 @@ class People:
             ratings = np.array(rows)
             found = alpha(Bootstrap(1), np.zeros(len(ratings), np.intp), ratings, "interval").value
             value = np.nan if found is None else found
-            return Drawn(value, np.full(len(self._counts), np.nan))
+            return Drawn(value, np.full(len(self._counts) - 1, np.nan))
         pairs = np.zeros((self.table.n_items, n * n))
         for image, item in zip(self.table.images, self.table.item_of_image, strict=True):
             m = len(image.ratings)
@@ -202,8 +199,7 @@ class People:
                 here = np.bincount(np.searchsorted(levels, image.ratings), minlength=n)
                 both = (np.outer(here, here) - np.diag(here)) / (m - 1)
                 pairs[item] += both.ravel()
-        value = float(_ordinal(pairs.sum(0)[None], n)[0])
-        return Drawn(value, _ordinal(self._draws.counts @ pairs, n))
+        return Drawn.of(_ordinal(self._items @ pairs, n))
 
     def model_means(self, values: Array) -> dict[str, Drawn]:
         """Model → mean of ``values`` (n_images,) over its images."""
@@ -211,12 +207,13 @@ class People:
         for model in sorted({image.model for image in self.table.images} - {""}):
             mine = np.array([image.model == model for image in self.table.images])
             mine &= ~np.isnan(values)
-            sums = np.stack([np.where(mine, np.nan_to_num(values), 0.0), mine.astype(float)], 1)
-            found[model] = Drawn(
-                float(sums[:, 0].sum() / sums[:, 1].sum()) if mine.any() else float("nan"),
-                _ratio(sums, self._counts).resamples,
-            )
+            known = np.where(mine, np.nan_to_num(values), 0.0)
+            found[model] = Drawn.of(ratio(self._counts @ known, self._counts @ mine.astype(float)))
         return found
+
+    def _share(self, sums: Array) -> Drawn:
+        """Return the ratio of two sums over each item, (n_items, 2)."""
+        return Drawn.of(ratio(*(self._items @ sums).T))
 
     def order_of_models(
         self, scores: Array
@@ -234,7 +231,7 @@ class People:
             for a, b in combinations(people, 2)
         }
         if not gaps:
-            return Drawn(float("nan"), np.full(len(self._counts), np.nan)), {}
+            return Drawn.of(np.full(len(self._counts), np.nan)), {}
         # An order that is a tie on one side only is half right.
         value = np.mean([_same(h.value, s.value) for h, s in gaps.values()])
         drawn = np.mean([_same(h.resamples, s.resamples) for h, s in gaps.values()], axis=0)
@@ -263,13 +260,13 @@ class People:
         Each resample has a split of its own, as far as there are so many.
         """
         rng = np.random.default_rng([self._seed, self._splits])
-        values, drawn = [], np.full(len(self._counts), np.nan)
+        values, drawn = [], np.full(len(self._counts) - 1, np.nan)
         for split in range(self._splits):
             one, two = part(rng)
             there = ~(np.isnan(one) | np.isnan(two))
             a, b = one[there], two[there]
             rows = slice(split, None, self._splits)
-            counts = np.vstack([np.ones((1, len(a))), self._counts[rows][:, there]])
+            counts = np.vstack([self._counts[:1], self._counts[1:][rows]])[:, there]
             found = weighted_pearson(weighted_ranks(a, counts), weighted_ranks(b, counts), counts)
             values.append(found[0])
             drawn[rows] = found[1:]
@@ -286,14 +283,6 @@ def _same(people: Array | float, judged: Array | float) -> Array:
     return found
 
 
-def _ratio(sums: Array, counts: Array) -> Drawn:
-    """Ratio of two sums, (n, 2), of all and of every resample (resamples, n)."""
-    total, drawn = sums.sum(0), counts @ sums
-    with np.errstate(all="ignore"):
-        found: Array = drawn[:, 0] / np.where(drawn[:, 1] > 0, drawn[:, 1], np.nan)
-    return Drawn(float(total[0] / total[1]) if total[1] else float("nan"), found)
-
-
 def _ordinal(pairs: Array, n: int) -> Array:
     """α of coincidences (rows, n·n), by the ordinal distance; NaN where all ratings are alike."""
     found = np.full(len(pairs), np.nan)
@@ -305,10 +294,3 @@ def _ordinal(pairs: Array, n: int) -> Array:
         if expected > 0.0:
             found[at] = 1.0 - (each.sum() - 1.0) * float((row * distance).sum()) / expected
     return found
-
-
-def scores_of(
-    table: AnswerTable, likely: Mapping[str, Array], void: bool = True
-) -> dict[str, Array]:
-    """Voter → scores of the images (n_images,), from its probabilities (n_facts,)."""
-    return {name: table.image_scores(values, void=void) for name, values in likely.items()}

@@ -15,6 +15,7 @@ import numpy as np
 
 from scenewright.agents.panel.aggregation import Array, expit
 from scenewright.evals.statistics.figures import Figure
+from scenewright.evals.studies.panel.aggregators.base import same_judges
 from scenewright.evals.studies.panel.aggregators.registry import (
     AGGREGATORS,
     aggregator_of,
@@ -81,7 +82,7 @@ class Combiner:
 
     def __init__(self, table: AnswerTable, learn: AnswerTable | None = None, seed: int = 0) -> None:
         self.table = table
-        self._learn = None if learn is None else _same_judges(table, learn)
+        self._learn = None if learn is None else same_judges(table, learn, "a study")
         self._seed = seed
         self._kept: dict[tuple[str, Members], Array] = {}
         self._evidence: dict[str, Array] = {}
@@ -97,10 +98,9 @@ class Combiner:
         for name in names:
             needs = aggregator_of(name).fitted_to
             have = self.table if self._learn is None else self._learn
-            truth = bool((have.truth == 1.0).any() and (have.truth == 0.0).any())
             rated = bool((~np.isnan(have.ratings)).sum() >= 2)
             found[name] = ""
-            if (needs == "truth" and not truth) or (needs == "ratings" and not rated):
+            if (needs == "truth" and not have.is_labelled) or (needs == "ratings" and not rated):
                 found[name] = f"the table has no {needs} to learn from"
                 continue
             try:
@@ -159,16 +159,6 @@ def usable_names(combiner: Combiner, wanted: Sequence[str]) -> tuple[tuple[str, 
     return names, [
         f"{name} is left out: {reason.rstrip('.')}." for name, reason in why.items() if reason
     ]
-
-
-def _same_judges(table: AnswerTable, learn: AnswerTable) -> AnswerTable:
-    lost = [judge for judge in table.judge_ids if judge not in learn.judge_ids]
-    if lost:
-        raise PanelStudyError(
-            f"{learn.name}, which is learnt from, has no answers by {', '.join(lost)}: let it be "
-            "answered by all judges of the study"
-        )
-    return learn.with_judges([learn.judge_ids.index(judge) for judge in table.judge_ids])
 
 
 def shapley(values: Mapping[Members, Array], empty: float, n_judges: int) -> Array:

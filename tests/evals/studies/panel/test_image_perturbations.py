@@ -86,20 +86,14 @@ def test_what_is_of_one_colour_survives_blur_and_resizing() -> None:
     assert far(PAINTING, jpeg(PAINTING, 95)) < 20.0 < far(PAINTING, jpeg(PAINTING, 5))
 
 
-def test_words_stand_where_they_are_put() -> None:
-    rows = {
-        position: np.flatnonzero(
-            (np.asarray(overlaid(GREY, "words", 0.5, 1.0, position), float) != 100).any((1, 2))
-        )
-        for position in ("top", "centre", "bottom")
-    }
-    assert rows["top"].max() < 50 < rows["bottom"].min()
-    assert abs(rows["centre"].mean() - 50) < 4
+def test_words_stand_below_the_middle() -> None:
+    changed = np.asarray(overlaid(GREY, "words", 0.5, 1.0), float) != 100
+    assert np.flatnonzero(changed.any((1, 2))).min() > 50
 
 
 def test_opacity_and_lines_tell_how_much_is_covered() -> None:
     faint, plain, twice = (
-        overlaid(GREY, "words", 0.6, opacity, "bottom", lines)
+        overlaid(GREY, "words", 0.6, opacity, lines)
         for opacity, lines in ((0.3, 1), (1.0, 1), (1.0, 2))
     )
     assert far(GREY, faint) < far(GREY, plain) < far(GREY, twice)

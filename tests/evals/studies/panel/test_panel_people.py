@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr, spearmanr
 
-from scenewright.evals.studies.panel.people import People, scores_of
+from scenewright.evals.studies.panel.people import People
 from scenewright.evals.studies.panel.sources.dsg_release import load_dsg_release
 from scenewright.evals.studies.panel.table import (
     AnswerTable,
@@ -140,7 +140,7 @@ def test_without_ratings_or_second_ratings_it_says_so() -> None:
 def test_scores_are_voided_or_not() -> None:
     table = random_table(0, n_items=10, missing=0.0, hard=True)
     table = replace(table, said=np.zeros_like(table.said) + (table.kinds != "object")[:, None])
-    void, plain = (scores_of(table, {"v": table.said[:, 0]}, void)["v"] for void in (True, False))
+    void, plain = (table.image_scores(table.said[:, 0], void=void) for void in (True, False))
     assert (void == 0.0).all()
     assert plain.max() > 0.0
 

@@ -43,7 +43,7 @@ class Aggregator:
 
 def known_truth(learn: AnswerTable | None, name: str) -> AnswerTable:
     """``learn`` if it has facts that hold and facts that do not, else ``PanelStudyError``."""
-    if learn is None or not ((learn.truth == 1.0).any() and (learn.truth == 0.0).any()):
+    if learn is None or not learn.is_labelled:
         raise PanelStudyError(
             f"{name} learns from facts whose truth is known, some that hold and some that do not: "
             "give a table that has them, or take mean or dawid_skene"

@@ -165,8 +165,8 @@ def measure(context: PanelStudyContext, options: AttackOptions) -> PanelStudyRes
     measure = quality.measure
     mine = [row for row in slow if row["aggregator"] == names[0]]
     limited = mine[min(2, len(mine) - 1)]
-    names_of = {name: name for name in names}
-    says = {kind: SAYS[kind] for kind in kinds}
+    names_of: dict[str, str | Column] = {name: name for name in names}
+    says: dict[str, str | Column] = {kind: SAYS[kind] for kind in kinds}
     curves, points = _fates(enlarged, as_is)
     delays = [
         {"judge": one.judge, "column": f"{change}_{shift:g}", "cell": _delay(one)}
@@ -201,7 +201,7 @@ def measure(context: PanelStudyContext, options: AttackOptions) -> PanelStudyRes
     frames = [
         Frame.of("breakdown", across(broken, "aggregator", "{attack}", "_point"),
                  "Breakdown point: smallest share of bad judges (%) with which half of the worth "
-                 f"is gone ({panel.judges} judges)", percents(says, 0), head="Aggregator",
+                 f"is gone ({panel.judges} judges)", percents({kind: SAYS[kind] for kind in kinds}, 0), head="Aggregator",
                  label="{aggregator}", kept=False),
         *(Frame.of(f"attacked_{key}", [
             {"aggregator": name, "honest": honest["quality"]}
@@ -211,10 +211,10 @@ def measure(context: PanelStudyContext, options: AttackOptions) -> PanelStudyRes
             for honest in curves if (honest["panel"], honest["attack"], honest["aggregator"],
                                      honest["bad"]) == (which, kinds[0], name, 0)
         ], f"{measure} with {bad} bad judge{'s' if bad > 1 else ''} {joins} {size}",
-            {"honest": "all honest"} | says, head="Aggregator", label="{aggregator}", kept=False)
+            {"honest": "all honest", **says}, head="Aggregator", label="{aggregator}", kept=False)
           for key, (which, bad, size) in bad_judges.items()),
         Frame.of("missing", _wide(missing, "missing"), f"{measure} where answers are missing (the "
-                 "panel as it is)", {"scored": percent("facts scored (%)")} | names_of,
+                 "panel as it is)", {"scored": percent("facts scored (%)"), **names_of},
                  head="Missing", label="{missing}", kept=False),
         Frame.of("slow", _wide(slow, "_limit"), timed, {
             "lost": percent("answers given up (%)"),

@@ -224,7 +224,9 @@ def measure(context: PanelStudyContext, options: CompositionOptions) -> PanelStu
         | {"_short": short[at], "_adds": adds[main][at], "_shapley": shapley and shapley[at]}
         for at in everyone
     ]
-    measures = {m: MEASURES[m].title + ("" if MEASURES[m].higher else " ↓") for m in found[main]}
+    measures: dict[str, str] = {
+        m: MEASURES[m].title + ("" if MEASURES[m].higher else " ↓") for m in found[main]
+    }
     worth = {"value": "alone", "_adds": "what it adds to the others"}
     worth |= {"_shapley": "Shapley value"} if shapley else {}
     several = len(full) > 1 or len(measures) > 1

@@ -374,7 +374,7 @@ def _voters(
             continue
         one = selective(evaluator, likely, sureness, COVERAGES)
         base = base or one
-        curve = [
+        curve: Rows = [
             {"voter": voter, "sureness": kind, "coverage": at, "accuracy_value": figure(1.0 - risk),
              "gain_value": figure(one.risk - risk), "_percent": 100.0 * at, "_title": title}
             for at, risk in zip(COVERAGES, one.risk_at.T, strict=True)

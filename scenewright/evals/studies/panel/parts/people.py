@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
@@ -33,7 +34,7 @@ _CEILINGS = {
     "alpha": "Krippendorff's α of single ratings (ordinal)",
 }
 _MARKS = {"one rater": "one", "half the raters": "half", "ceiling": "ceiling"}
-_FIGURES = {
+_FIGURES: Mapping[str, str | Column] = {
     "spearman": "Spearman",
     "kendall": "Kendall τ-b",
     "pearson": "Pearson",
@@ -91,9 +92,9 @@ def measure(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyRes
     drawn: dict[str, Drawn] = {}
     pairwise: dict[str, Drawn] = {}
     sides: dict[str, list[tuple[int, int]]] = {}
-    for done, (name, values) in enumerate(likely.items()):
+    for done, (name, said) in enumerate(likely.items()):
         context.told(done, len(likely))
-        of = table.image_scores(values, void=options.void)
+        of = table.image_scores(said, void=options.void)
         drawn[name], pairwise[name] = people.spearman(of), people.pairwise(of)
         order, gaps = people.order_of_models(of)
         rater = people.as_a_rater(of) if ceilings else (None, None)
