@@ -201,7 +201,8 @@ def measure(context: PanelStudyContext, options: AttackOptions) -> PanelStudyRes
     frames = [
         Frame.of("breakdown", across(broken, "aggregator", "{attack}", "_point"),
                  "Breakdown point: smallest share of bad judges (%) with which half of the worth "
-                 f"is gone ({panel.judges} judges)", percents({kind: SAYS[kind] for kind in kinds}, 0), head="Aggregator",
+                 f"is gone ({panel.judges} judges)",
+                 percents({kind: SAYS[kind] for kind in kinds}, 0), head="Aggregator",
                  label="{aggregator}", kept=False),
         *(Frame.of(f"attacked_{key}", [
             {"aggregator": name, "honest": honest["quality"]}
