@@ -40,7 +40,7 @@ from scenewright.evals.metrics.base import (
     text,
     whole,
 )
-from scenewright.evals.store.files import PictureFiles
+from scenewright.evals.store.pictures import PictureValues
 from scenewright.tools.vision.detection.masks import data_of_detection
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class CachedScorer:
         """Keep the scores of a scorer in ``folder`` for other processes, or in memory only."""
         self.scorer = scorer
         name = hashlib.sha256(scorer.fingerprint.encode()).hexdigest()[:32]
-        self._files: PictureFiles[_Scores] = PictureFiles(
+        self._files: PictureValues[_Scores] = PictureValues(
             None if folder is None else Path(folder) / name,
             lambda kept: {key: ObjectRealism(**one) for key, one in kept["objects"].items()},
             what="the scores of objects",

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from scenewright.agents.panel.agreement import JudgeWeights
+from scenewright.agents.panel.agreement import EARLIER, JudgeWeights
 from scenewright.evals.reporting.evaluations import About, Opened, Side
 from scenewright.evals.reporting.pages import ChoiceError, asset, render
 from scenewright.evals.reporting.plots import Plot, Series, dot_plot
@@ -144,8 +144,18 @@ def _alike(one: Any, other: Any) -> bool:
     """Return whether two entries of :data:`WEIGHED` give nearly the same weights."""
     if not one or not other:
         return bool(one) == bool(other)
-    a, b = (JudgeWeights.model_validate(entry) for entry in (one, other))
-    return bool(np.abs(a.of(a.judges) - b.of(a.judges)).max() <= _SAME_WEIGHT)
+    # Version 1.0 pooled log-odds by its weights.
+    if EARLIER & one.keys() != EARLIER & other.keys():
+        return False
+    kinds = {"", *one.get("by_kind", ()), *other.get("by_kind", ())}
+    pairs = [(_weights_on(kind, one), _weights_on(kind, other)) for kind in kinds]
+    return all(np.abs(a.of(a.judges) - b.of(a.judges)).max() <= _SAME_WEIGHT for a, b in pairs)
+
+
+def _weights_on(kind: str, entry: Mapping[str, Any]) -> JudgeWeights:
+    """Return the weights on facts of a ``kind``: version 1.0 had others for some kinds."""
+    own = entry.get("by_kind", {}).get(kind, entry["weights"])
+    return JudgeWeights.model_validate({**entry, "weights": own})
 
 
 def _rule(panels: Any, name: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from scenewright.agents.panel.agreement import (
+    EARLIER,
     LEAST_JUDGES,
     JudgeWeights,
     judge_weights,
@@ -272,12 +273,13 @@ def weighing_notes(manifest: Mapping[str, Any]) -> tuple[str, ...]:
         weights = JudgeWeights.model_validate(told)
         each = zip(weights.judges, weights.weights, strict=True)
         shown = ", ".join(f"{judge} {weight:.2f}" for judge, weight in each)
+        rule = ", by the rule of version 1.0" if EARLIER & told.keys() else ""
         alike = "".join(
             f" {one} and {other} answer alike: if one is a copy of the other it counts twice."
             for one, other in weights.copies
         )
         found.append(
             f"Panel {panel}: judges weighed by their agreement on {weights.n_facts:,} facts "
-            f"({shown}).{alike}"
+            f"({shown}){rule}.{alike}"
         )
     return tuple(found)

@@ -2,17 +2,18 @@
 
 ::
 
-    <folder>/<fingerprint of the extractor>/<hash of the picture>.json
+    <folder>/<SHA-256 of the extractor's fingerprint>/journal.sqlite
 
 Metrics and evaluations that read the same picture share its graph, within a process and, with a
-folder, between processes and days. A file is written whole or not at all; a damaged one is made
-anew. Failures are not kept. A graph with an unread part is not a result yet: it is extracted again
-each time, and its known parts are kept so that only what failed is asked.
+folder, between processes and days. A graph that cannot be read is made anew. Failures are not kept.
+A graph with an unread part is not a result yet: it is extracted again each time, and its known
+parts are kept so that only what failed is asked.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import threading
 from collections.abc import Mapping
@@ -36,7 +37,7 @@ from scenewright.core.ports.vision import (
     Unread,
 )
 from scenewright.core.scene import SceneGraph
-from scenewright.evals.store.files import PictureFiles, hash_name
+from scenewright.evals.store.pictures import PictureValues
 from scenewright.tools.vision.detection.masks import data_of_detection, detection_of
 
 
@@ -46,9 +47,9 @@ class Extractions:
     def __init__(self, extractor: GraphExtractor, folder: str | os.PathLike[str] | None = None):
         """Use ``extractor``; its graphs are kept in ``folder``, or in memory only."""
         self.extractor = extractor
-        place = None if folder is None else Path(folder) / hash_name(extractor.fingerprint)
-        self._files = PictureFiles(
-            place,
+        name = hashlib.sha256(extractor.fingerprint.encode()).hexdigest()
+        self._kept = PictureValues(
+            None if folder is None else Path(folder) / name,
             lambda kept: extraction_of(kept["extraction"]),
             what="the extraction",
             wrong=ExtractionError,
@@ -59,7 +60,7 @@ class Extractions:
     @property
     def folder(self) -> Path | None:
         """Folder of this extractor's graphs; made with the first one."""
-        return self._files.folder
+        return self._kept.folder
 
     async def of(self, image: Image.Image, image_hash: str | None = None) -> Extraction:
         """Return the graph of ``image``; concurrent callers share one extraction.
@@ -70,15 +71,15 @@ class Extractions:
         ``ExtractionError`` if the extraction cannot be written.
         """
         name = await asyncio.to_thread(hash_of_image, image) if image_hash is None else image_hash
-        async with self._files.lock(name):
-            found = await self._files.get(name)
+        async with self._kept.lock(name):
+            found = await self._kept.get(name)
             data = None
             if found is None or not found.complete:
                 self.made += 1
                 found = await self._look(image, found)
                 if found.complete or found.answered:
                     data = {"extractor": self.extractor.id, "extraction": data_of(found)}
-            await self._files.put(name, found, data)
+            await self._kept.put(name, found, data)
             return found
 
     async def _look(self, image: Image.Image, before: Extraction | None) -> Extraction:
@@ -88,10 +89,11 @@ class Extractions:
 
     def forget(self, image_hash: str) -> None:
         """Forget the graph of a picture, for example after a provider failed on part of it."""
-        self._files.forget(image_hash)
+        self._kept.forget(image_hash)
 
     async def aclose(self) -> None:
-        """Free the extractor."""
+        """Free the extractor and close the journal."""
+        self._kept.clear()
         await self.extractor.aclose()
 
 

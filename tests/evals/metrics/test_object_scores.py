@@ -11,6 +11,7 @@ from PIL import Image
 
 from scenewright.core.ports.vision import Detection, ObjectRealism, RealismError, RealismScorer
 from scenewright.evals.metrics.ocr import CachedScorer
+from tests.evals.damaged import damage
 from tests.tools.vision.realism.scripted import ScriptedScorer
 
 DOG, CAT = Detection("dog", (0, 0, 9, 9)), Detection("cat", (0, 0, 9, 9))
@@ -43,16 +44,16 @@ async def test_half_a_score_is_asked_again(tmp_path: Path) -> None:
     for _ in range(2):
         assert (await kept.score(picture(), [DOG]))[0].reason == "no texture"
     assert len(inner.asked) == 2
-    assert list(tmp_path.rglob("*.json")) == []
+    assert list(tmp_path.rglob("journal.sqlite")) == []
 
 
-async def test_scores_of_another_scorer_and_damaged_files_are_not_used(tmp_path: Path) -> None:
+async def test_scores_of_another_scorer_and_damaged_ones_are_not_used(tmp_path: Path) -> None:
     await CachedScorer(ScriptedScorer(), tmp_path).score(picture(), [DOG])
     other = ScriptedScorer(fingerprint="other")
     await CachedScorer(other, tmp_path).score(picture(), [DOG])
     assert len(other.asked) == 1
-    for file in tmp_path.rglob("*.json"):
-        file.write_text("[1, 2", encoding="utf-8")
+    for file in tmp_path.rglob("journal.sqlite"):
+        damage(file)
     again = ScriptedScorer()
     assert await CachedScorer(again, tmp_path).score(picture(), [DOG]) == [ObjectRealism(3.0, 4.0)]
     assert len(again.asked) == 1

@@ -237,7 +237,7 @@ async def test_your_own_extractor_and_similarity(tmp_path: Path) -> None:
     found = metric_of("psg", options)
     assert isinstance(found, ItemMetric)
     assert (await found.score(sample())).value == 1.0
-    assert len(list(tmp_path.rglob("*.json"))) == 1
+    assert len(list(tmp_path.rglob("journal.sqlite"))) == 1
 
 
 @pytest.mark.usefixtures("own")

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 from scenewright.core.images import hash_of_image
@@ -29,6 +25,7 @@ from scenewright.evals.store.extractions import (
     extraction_of,
     shared_extractions,
 )
+from tests.evals.damaged import damage, facts_in
 
 RED = Image.new("RGB", (8, 6), "red")
 BLUE = Image.new("RGB", (8, 6), "blue")
@@ -100,7 +97,6 @@ async def test_another_process_finds_it_on_the_disk(tmp_path: Path) -> None:
     found = await Extractions(second, tmp_path).of(RED)
     assert (first.looks, second.looks) == (1, 0)
     assert same(seen, found)
-    assert list(tmp_path.rglob("*.tmp")) == []
 
 
 async def test_another_extractor_looks_for_itself(tmp_path: Path) -> None:
@@ -111,39 +107,16 @@ async def test_another_extractor_looks_for_itself(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 2
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        b"",
-        b"{",
-        b"\xff\xfe",
-        b"[]",
-        b"null",
-        b'{"format": 99}',
-        b'{"format": 1, "image": "x", "extraction": {}}',
-    ],
-)
-async def test_damaged_files_are_made_anew(tmp_path: Path, damage: bytes) -> None:
+@pytest.mark.parametrize("wrong", ["{}", '{"extraction": {}}', '{"extraction": null}'])
+async def test_a_graph_that_cannot_be_read_is_made_anew(tmp_path: Path, wrong: str) -> None:
     await Extractions(Looking(), tmp_path).of(RED)
-    (file,) = tmp_path.rglob("*.json")
-    whole = file.read_bytes()
-    file.write_bytes(damage)
+    (file,) = tmp_path.rglob("journal.sqlite")
+    whole = facts_in(file)
+    damage(file, wrong)
     again = Looking()
     await Extractions(again, tmp_path).of(RED)
     assert again.looks == 1
-    assert file.read_bytes() == whole
-
-
-@given(cut=st.integers(0, 900))
-async def test_a_file_cut_anywhere_is_whole_or_made_anew(tmp_path_factory: Any, cut: int) -> None:
-    folder = tmp_path_factory.mktemp("kept")
-    seen = await Extractions(Looking(), folder).of(RED)
-    (file,) = folder.rglob("*.json")
-    file.write_bytes(file.read_bytes()[:cut])
-    again = Looking()
-    found = await Extractions(again, folder).of(RED)
-    assert same(seen, found)
-    assert again.looks == (0 if cut >= len(json.dumps(json.loads(file.read_text()))) else 1)
+    assert facts_in(file) == whole
 
 
 async def test_failures_are_not_kept(tmp_path: Path) -> None:
@@ -169,7 +142,7 @@ async def test_what_a_model_failed_on_is_read_anew_another_day(tmp_path: Path) -
     found = await asyncio.gather(*(kept.of(RED) for _ in range(2)))
     assert not found[0].complete
     # Nothing is known of it that would be worth keeping.
-    assert list(tmp_path.rglob("*.json")) == []
+    assert list(tmp_path.rglob("journal.sqlite")) == []
     looks = extractor.looks
     await kept.of(RED)
     await Extractions(extractor, tmp_path).of(RED)

@@ -11,6 +11,7 @@ from scenewright.core.ports.vision import ObjectRealism, RealismError
 from scenewright.evals.human_ratings.rated_objects import RatedObject
 from scenewright.evals.studies.olip.comparing import compare, examples_of
 from tests.doubles import painted
+from tests.evals.damaged import damage
 from tests.tools.vision.realism.rated import PixelScorer
 
 
@@ -90,11 +91,11 @@ async def test_failures_are_told_and_asked_again(
     assert (failed(found), asked(again)) == (0, 2)
 
 
-async def test_a_damaged_file_is_made_anew(objects: list[RatedObject], tmp_path: Path) -> None:
+async def test_damaged_scores_are_made_anew(objects: list[RatedObject], tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     await compare([PixelScorer(exact)], tmp_path, objects, kept=kept)
-    file = min(kept.rglob("*.json"))
-    file.write_bytes(file.read_bytes()[:-7])
+    (file,) = kept.rglob("journal.sqlite")
+    damage(file)
     again = PixelScorer(exact)
     await compare([again], tmp_path, objects, kept=kept)
     assert asked(again) == 2
