@@ -207,8 +207,8 @@ class Journal(SqliteFile):
 
     def vectors_missing(self, extractor: str, images: Sequence[str]) -> list[str]:
         """Return those of ``images`` without a vector of ``extractor``."""
-        query = "SELECT 1 FROM vectors WHERE extractor = ? AND image = ?"
-        return [image for image in images if not self._rows(query, (extractor, image))]
+        known = self.known_vectors(extractor, images)
+        return [image for image in images if image not in known]
 
     def put_vectors(self, extractor: str, images: Sequence[str], vectors: Features) -> None:
         """Keep one row of ``vectors`` an image."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -15,12 +16,14 @@ import pytest
 from scenewright.config.settings import load_settings
 from scenewright.core.sqlite_file import SqliteFile
 from scenewright.evals.errors import EvalError
+from scenewright.evals.runner.engines.worker_pool import RayWorker
 from scenewright.evals.runner.progress import FailureLimit
 from scenewright.evals.runner.task import (
     Counted,
     Ended,
     Finished,
     LocalEngine,
+    Made,
     ReportingUnits,
     Tell,
     UnitListener,
@@ -73,7 +76,7 @@ class Measuring:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuringSpec(WorkerSpec):
     async def open(self, here: bool, stack: ExitStack) -> Measuring:
-        raise AssertionError("the local engine uses the worker of this process")
+        return Measuring(stack.enter_context(Journal(None)), False, len)
 
 
 class WordTask:
@@ -177,3 +180,14 @@ async def test_failures_in_a_row_end_the_work_and_are_kept(journal: Journal) -> 
 async def test_an_item_that_is_there_twice_is_refused(journal: Journal) -> None:
     with pytest.raises(EvalError, match="holds the item 'a' twice"):
         await done(WordTask(journal, len), [Word("a"), Word("a")])
+
+
+async def test_a_worker_of_a_cluster_streams_its_events(tmp_path: Path) -> None:
+    spec = pickle.loads(pickle.dumps(MeasuringSpec(settings=load_settings(), name="one")))
+    worker = RayWorker(spec)
+    worker._worker = await spec.open(False, worker._open)
+    events = [event async for some in worker.item(Word("bcd")) for event in some]
+    await worker.close()
+    assert events[-1] == Finished(["bcd"])
+    (made,) = [event for event in events if isinstance(event, Made)]
+    assert made.units[0].facts == {"n": 3}

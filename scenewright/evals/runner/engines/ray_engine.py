@@ -19,7 +19,6 @@ from typing import Any
 
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.engines.cluster import (
-    Cluster,
     RateLimitClient,
     RayOptions,
     load_reference,
@@ -28,18 +27,14 @@ from scenewright.evals.runner.engines.cluster import (
     started,
 )
 from scenewright.evals.runner.engines.store_actor import StoreActor
-from scenewright.evals.runner.engines.worker_pool import RayWorker, WorkerPool
+from scenewright.evals.runner.engines.worker_pool import WorkerPool
 from scenewright.evals.runner.task import (
     Engine,
-    ItemListener,
     Items,
     LocalEngine,
     M,
     T,
     Task,
-    Tell,
-    Worker,
-    WorkerSpec,
     on_cluster,
 )
 
@@ -99,54 +94,22 @@ class RayEngine(RayOptions):
                     stores = await stack.enter_async_context(
                         started(StoreActor, cluster, spec.answers, spec.place)
                     )
-                    job = _Job(task, self._completed(spec, cluster, stores))
-                    pool = await stack.enter_async_context(WorkerPool(job, cluster))
+                    spec = replace(
+                        spec,
+                        given=self.given,
+                        node="" if self.apart else cluster.node,
+                        stores=stores,
+                        rate_limits=cluster.rate_limits,
+                    )
+                    pool = await stack.enter_async_context(WorkerPool(task, spec, cluster))
                 assert pool is not None
                 await pool.work(_chained(first, items))
                 await stores.flush.remote()
 
             yield work
 
-    def _completed(self, spec: WorkerSpec, cluster: Cluster, stores: Any) -> WorkerSpec:
-        return replace(
-            spec,
-            given=self.given,
-            node="" if self.apart else cluster.node,
-            stores=stores,
-            rate_limits=cluster.rate_limits,
-        )
-
 
 async def _chained(first: tuple[int, T], rest: Items[T]) -> AsyncGenerator[tuple[int, T]]:
     yield first
     async for one in rest:
         yield one
-
-
-class TaskWorker(RayWorker[WorkerSpec]):
-    """Actor that does the items of a task with a worker of its own."""
-
-    _worker: Worker[Any]
-
-    async def _build(self) -> Any:
-        self._worker = await self._spec.open(self._here, self._open)
-        return self._worker.models
-
-    async def _done(self, item: Any, tell: Tell) -> Any:
-        return await self._worker.do(item, tell)
-
-
-class _Job:
-    """A task as a :class:`~scenewright.evals.runner.engines.worker_pool.Job`."""
-
-    actor = TaskWorker
-
-    def __init__(self, task: Task[Any], spec: WorkerSpec) -> None:
-        self.concurrency, self.models = task.concurrency, task.models
-        self.ready, self._task, self._spec = task.ready, task, spec
-
-    def post(self, name: str) -> WorkerSpec:
-        return replace(self._spec, name=name)
-
-    def begin(self, position: int, item: Any) -> ItemListener:
-        return self._task.begin(position, item)

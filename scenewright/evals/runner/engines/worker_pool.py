@@ -1,7 +1,6 @@
-"""Workers of a job on a Ray cluster: started, given items, replaced when they die.
+"""Workers of a task on a Ray cluster: started, given items, replaced when they die.
 
-The driver describes a job with :class:`Job`; the actors derive from :class:`RayWorker`. An item
-whose worker died goes to another one.
+An item whose worker died goes to another one.
 """
 
 from __future__ import annotations
@@ -9,17 +8,17 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import ExitStack, aclosing, suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Self
 
 from scenewright.core.error_text import error_text
 from scenewright.evals.errors import EvalError
 from scenewright.evals.runner.engines.cluster import Cluster, RateLimitClient, stream_events
-from scenewright.evals.runner.task import ItemListener, T, T_contra, WorkerSpec
+from scenewright.evals.runner.task import ItemListener, T, Task, Worker, WorkerSpec
 from scenewright.providers.limits import share_gates
 
 MOST_DEATHS = 3
@@ -29,17 +28,15 @@ MOST_LOST = 3
 _CLOSING_SECONDS = 10.0
 
 
-S = TypeVar("S", bound=WorkerSpec)
+class RayWorker:
+    """Async actor that does the items of a task, several at a time, with a worker of its own."""
 
+    _worker: Worker[Any]
 
-class RayWorker(ABC, Generic[S]):
-    """Async actor that does items, several at a time, with the code of the local engine."""
-
-    def __init__(self, spec: S) -> None:
+    def __init__(self, spec: WorkerSpec) -> None:
         """Keep ``spec``; models are built by :meth:`ready`."""
         self._spec = spec
         self._open = ExitStack()
-        self._here = False
 
     async def ready(self) -> Any:
         """Build the models, load their weights and return their manifest.
@@ -50,12 +47,13 @@ class RayWorker(ABC, Generic[S]):
 
         spec = self._spec
         share_gates(partial(RateLimitClient, spec.rate_limits, spec.name))
-        self._here = bool(spec.node) and ray.get_runtime_context().get_node_id() == spec.node
-        return await self._build()
+        here = bool(spec.node) and ray.get_runtime_context().get_node_id() == spec.node
+        self._worker = await spec.open(here, self._open)
+        return self._worker.models
 
     async def item(self, item: Any) -> AsyncIterator[list[Any]]:
         """Do ``item`` and yield its events as they come; the last one says that it is done."""
-        async with aclosing(stream_events(lambda tell: self._done(item, tell))) as stream:
+        async with aclosing(stream_events(lambda tell: self._worker.do(item, tell))) as stream:
             async for events in stream:
                 yield events
 
@@ -66,45 +64,6 @@ class RayWorker(ABC, Generic[S]):
     def process(self) -> int:
         """Return the id of the process."""
         return os.getpid()
-
-    @abstractmethod
-    async def _build(self) -> Any:
-        """Build and warm the models; return their manifest."""
-
-    @abstractmethod
-    async def _done(self, item: Any, tell: Callable[[Any], None]) -> Any:
-        """Do ``item``, emit events with ``tell`` and return the last one."""
-
-
-class Job(Protocol[T_contra]):
-    """Work on items, each by one worker."""
-
-    @property
-    def actor(self) -> type[Any]:
-        """Class of the workers, a :class:`RayWorker`."""
-        ...
-
-    @property
-    def concurrency(self) -> int:
-        """Items at work in each worker."""
-        ...
-
-    @property
-    def models(self) -> Any:
-        """Manifest that a worker's ``ready()`` must return."""
-        ...
-
-    def post(self, name: str) -> WorkerSpec:
-        """Return the argument of the worker ``name``."""
-        ...
-
-    def ready(self, workers: int, of: int) -> None:
-        """Report that ``workers`` of the workers are ready."""
-        ...
-
-    def begin(self, position: int, item: T_contra) -> ItemListener:
-        """Return the listener for a worker that begins with ``item``."""
-        ...
 
 
 class ItemQueue(Generic[T]):
@@ -227,25 +186,25 @@ def _ping() -> None:
 
 
 class WorkerPool(Generic[T]):
-    """Workers of a job; an async context manager that ends them.
+    """Workers of a task; an async context manager that ends them.
 
     Each worker has a place, in which another one follows when it dies.
     """
 
-    def __init__(self, job: Job[T], cluster: Cluster) -> None:
+    def __init__(self, task: Task[T], spec: WorkerSpec, cluster: Cluster) -> None:
         """Prepare the places; workers start with the first items."""
         import ray
 
         self._ray: Any = ray
-        self._job = job
+        self._task, self._spec = task, spec
         self._rate_limits = cluster.rate_limits
-        self._actor = self._ray.remote(job.actor).options(
+        self._actor = self._ray.remote(RayWorker).options(
             num_cpus=1,
             num_gpus=cluster.gpus,
             max_restarts=0,
             max_task_retries=0,
             # More than the items at work: a worker must accept `close` while it is at work.
-            max_concurrency=job.concurrency + 4,
+            max_concurrency=task.concurrency + 4,
             scheduling_strategy="SPREAD",
         )
         self._machines = Machines()
@@ -268,7 +227,7 @@ class WorkerPool(Generic[T]):
         Raises the errors of the work, and ``EvalError`` for workers that cannot start.
         """
         if not self._ready:
-            self._job.ready(0, len(self._places))
+            self._task.ready(0, len(self._places))
             await self._machines.look()
         async with aclosing(items):
             queue = ItemQueue(items)
@@ -277,7 +236,7 @@ class WorkerPool(Generic[T]):
                     tasks = [
                         group.create_task(self._serve(place, queue))
                         for place in self._places
-                        for _ in range(self._job.concurrency)
+                        for _ in range(self._task.concurrency)
                     ]
                     await queue.finished()
                     # Some may still wait for a worker that the cluster has no room for.
@@ -301,7 +260,7 @@ class WorkerPool(Generic[T]):
             if found is None:
                 return
             position, item = found
-            listener = self._job.begin(position, item)
+            listener = self._task.begin(position, item)
             try:
                 await self._done(worker, item, listener)
             except self._ray.exceptions.RayActorError as error:
@@ -325,7 +284,7 @@ class WorkerPool(Generic[T]):
     async def _start(self) -> tuple[Any, str]:
         """Return a worker that is ready, and its name."""
         name = secrets.token_hex(8)
-        worker = self._actor.remote(self._job.post(name))
+        worker = self._actor.remote(replace(self._spec, name=name))
         try:
             manifest = await worker.ready.remote()
         except self._ray.exceptions.RayTaskError as error:
@@ -334,7 +293,7 @@ class WorkerPool(Generic[T]):
         except asyncio.CancelledError:
             self._ray.kill(worker)
             raise
-        wanted = self._job.models
+        wanted = self._task.models
         if manifest != wanted:
             self._ray.kill(worker)
             raise EvalError(
@@ -343,7 +302,7 @@ class WorkerPool(Generic[T]):
             )
         self._ready += 1
         if self._ready <= len(self._places):
-            self._job.ready(self._ready, len(self._places))
+            self._task.ready(self._ready, len(self._places))
         return worker, name
 
     async def _lose(self, worker: Any, name: str) -> None:
