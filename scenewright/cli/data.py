@@ -45,18 +45,18 @@ SetOption = Annotated[list[str] | None, typer.Option("--set")]
 def list_sets(as_json: options.Json = False) -> None:
     """List all data sets: contents, source, and whether they are on this machine."""
     from scenewright.evals.datasets.base import CATALOGUE
-    from scenewright.evals.datasets.registry import LOADERS, place_of
+    from scenewright.evals.datasets.registry import place_of
 
     entries: list[dict[str, Any]] = [
         {
             "name": name,
             "about": loader.about,
-            **terminal.fields_of(CATALOGUE[name], "source", "licence", "size"),
+            **terminal.fields_of(loader, "source", "licence", "size"),
             "needs_path": loader.needs_path,
             "here": str(place) if (place := place_of(name)) is not None else None,
             "options": dict(loader.options),
         }
-        for name, loader in LOADERS.items()
+        for name, loader in CATALOGUE.items()
     ]
     terminal.print_if_json(entries)
     width = max(len(entry["name"]) for entry in entries) + 2

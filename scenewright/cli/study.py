@@ -124,8 +124,7 @@ def run(
         path: Path of the source, in place of CONFIG's.
     """
     from scenewright.config.settings import load_settings
-    from scenewright.evals.datasets.base import DatasetSpec
-    from scenewright.evals.datasets.registry import LOADERS
+    from scenewright.evals.datasets.base import CATALOGUE, DatasetSpec
     from scenewright.evals.runner.estimating import estimate
     from scenewright.evals.runner.forecast import CostForecast
     from scenewright.evals.studies.registry import ALL, STUDIES, studies_named
@@ -154,9 +153,9 @@ def run(
     fields["seeds"] = options.whole_numbers("--seeds", seeds, 0, "0,1,2")
     if dataset is not None:
         name, _, place = dataset.partition(":")
-        if name not in LOADERS:
+        if name not in CATALOGUE:
             raise terminal.fail(
-                f"--dataset: unknown set {name!r}: use one of {', '.join(sorted(LOADERS))}"
+                f"--dataset: unknown set {name!r}: use one of {', '.join(sorted(CATALOGUE))}"
             )
         fields["dataset"] = DatasetSpec(name=name, path=place or None)
     fields |= {

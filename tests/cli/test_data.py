@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from scenewright.cli.main import app
 from scenewright.evals.datasets import miniature_scenes, tables
-from scenewright.evals.datasets.base import FOLDER_VARIABLE
-from scenewright.evals.datasets.registry import LOADERS
+from scenewright.evals.datasets.base import CATALOGUE, FOLDER_VARIABLE
 from tests.evals.datasets.test_prompt_sets import ROWS, dsg_file
 
 
@@ -36,14 +35,14 @@ def test_all_sets_are_listed_with_source_licence_and_place(tmp_path: Path) -> No
     place = tmp_path / "sets" / "dsg"
     place.mkdir(parents=True)
     listed = {entry["name"]: entry for entry in said("list")}
-    assert set(listed) == set(LOADERS)
+    assert set(listed) == set(CATALOGUE)
     assert listed["dsg"]["here"] == str(place)
     assert listed["tifa"]["here"] is None
     assert all(entry["source"] for entry in listed.values())
     text = run("list").stdout
     assert "Apache-2.0" in text
     assert f"here: {place}" in text
-    assert text.count("not on this machine") + text.count("needs --path") == len(LOADERS) - 3
+    assert text.count("not on this machine") + text.count("needs --path") == len(CATALOGUE) - 3
 
 
 def test_options_are_explained() -> None:

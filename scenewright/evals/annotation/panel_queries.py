@@ -11,13 +11,18 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 from PIL import Image
 
 from scenewright.agents.chat.language_replies import ask_for, digest_of, name_of, tool_of
+from scenewright.agents.judges.models import caps_of
 from scenewright.agents.judges.pictures import character_tokens, image_tokens
+from scenewright.config.accounts import DECISION_KIND
+from scenewright.config.profiles import CHAT_KINDS, JUDGE_KINDS, Role, split_judge
+from scenewright.config.settings import Settings, load_settings
 from scenewright.core.error_text import error_text
 from scenewright.core.images import nothing_drawn
 from scenewright.core.ports.vision import Detection
@@ -27,13 +32,8 @@ from scenewright.evals.store.ledger import Ledger, Photo, Reply
 from scenewright.prompts import Prompt, load_prompt
 from scenewright.providers.sdk_clients import identified, paying
 from scenewright.providers.usage import Usage, metered
-from scenewright.tools.vision.extraction.one_stage import BOXES_PROMPT, PictureParser
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
-    from scenewright.config.profiles import Role
-    from scenewright.config.settings import Settings
+from scenewright.runs.model_factory.profiles import build_chat, get_caller
+from scenewright.tools.vision.extraction.one_stage import BOXES_PROMPT, PictureParser, sampling_of
 
 V = TypeVar("V")
 Triple = tuple[str, str, str]
@@ -152,44 +152,30 @@ def voters_of(specs: Sequence[str], settings: Settings | None = None) -> tuple[V
     They are sampled as Algorithm 1 does where they can be. Raises ``SettingsError`` for an unknown
     account or one without its key, and ``AnnotationError`` for a model that cannot look at photos.
     """
-    return tuple(_voter(spec, settings) for spec in specs)
+    settings = settings or load_settings()
+    found = []
+    for spec in specs:
+        _refuse_scripts(spec)
+        account, model = split_judge(spec)
+        about = settings.account(account)
+        caps = caps_of(about.provider, model, about.models.get(model), chats=True)
+        chat = build_chat(spec, settings, role="parser", overrides={"sampling": sampling_of(caps)})
+        parser = PictureParser(chat, caps.preparation)
+        found.append(Voter(spec, parser, caps.image_tokens, _price_of(spec, settings)))
+    return tuple(found)
 
 
 def text_model_of(
     spec: str, settings: Settings | None = None, role: Role | None = None
 ) -> TextModel:
     """Return the language model ``account:model`` for ``role``; raises as :func:`voters_of`."""
-    from scenewright.config.settings import load_settings
-    from scenewright.runs.model_factory.profiles import build_chat
-
     settings = settings or load_settings()
     _refuse_scripts(spec)
     return TextModel(spec, build_chat(spec, settings, role=role), _price_of(spec, settings))
 
 
-def _voter(spec: str, settings: Settings | None) -> Voter:
-    from scenewright.agents.judges.models import caps_of
-    from scenewright.config.profiles import split_judge
-    from scenewright.config.settings import load_settings
-    from scenewright.runs.model_factory.profiles import build_chat
-    from scenewright.tools.vision.extraction.one_stage import sampling_of
-
-    settings = settings or load_settings()
-    _refuse_scripts(spec)
-    account, model = split_judge(spec)
-    about = settings.account(account)
-    caps = caps_of(about.provider, model, about.models.get(model), chats=True)
-    chat = build_chat(spec, settings, role="parser", overrides={"sampling": sampling_of(caps)})
-    parser = PictureParser(chat, caps.preparation)
-    return Voter(spec, parser, caps.image_tokens, _price_of(spec, settings))
-
-
 def _refuse_scripts(spec: str) -> None:
-    from scenewright.config.accounts import DECISION_KIND
-    from scenewright.config.profiles import CHAT_KINDS, JUDGE_KINDS, split_judge
-
-    kind = split_judge(spec)[0]
-    if kind in (*CHAT_KINDS, *JUDGE_KINDS, DECISION_KIND):
+    if split_judge(spec)[0] in (*CHAT_KINDS, *JUDGE_KINDS, DECISION_KIND):
         raise AnnotationError(
             f"{spec} writes no scene graphs: name language models of accounts as account:model, "
             "for example gemini:gemini-3.8-flash; judges stand in judges, with "
@@ -198,9 +184,6 @@ def _refuse_scripts(spec: str) -> None:
 
 
 def _price_of(spec: str, settings: Settings) -> PriceOf:
-    from scenewright.config.profiles import split_judge
-    from scenewright.runs.model_factory.profiles import get_caller
-
     account, model = split_judge(spec)
     about = settings.account(account)
     caller = get_caller(account, settings)

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Generic, Self, TypeVar
+from typing import IO, Any, Generic, TypeVar
 
 from scenewright.core.user_files import LONGEST_MARK, encoding_of
 from scenewright.evals.datasets.base import DatasetError, unreadable
@@ -99,7 +99,6 @@ def elements(path: Path, member: str | None = None) -> Iterator[tuple[int, Any]]
 def sections(
     path: Path,
     needed: Collection[str],
-    optional: Collection[str] = (),
     member: str | None = None,
 ) -> Iterator[tuple[str, int, Any]]:
     """Yield (key, number from 0, element) of the arrays under some keys of the object ``path`` is.
@@ -111,7 +110,7 @@ def sections(
         text = JsonText(file, str(path))
         seen: set[str] = set()
         for key in text.keys():  # noqa: SIM118
-            if key in needed or key in optional:
+            if key in needed:
                 if key in seen:
                     raise text.error(f'the key "{key}" is given twice')
                 seen.add(key)
@@ -332,14 +331,6 @@ class RowStore:
         for kind in kinds:
             # Without a type, 1 and "1" stay two keys.
             self._database.execute(f"CREATE TABLE {kind} (key, text TEXT)")
-
-    def __enter__(self) -> Self:
-        """Return the open store."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Delete the database."""
-        self.close()
 
     def add(self, kind: str, key: Key, text: str) -> None:
         """Add a row.

@@ -183,10 +183,6 @@ class _Sampled(PartOfSet):
             )
 
 
-LOADERS = CATALOGUE
-"""Name → how the set is opened."""
-
-
 def open_dataset(spec: DatasetSpec, root: Path | None = None) -> Dataset:
     """Return the set of ``spec``, sampled and limited.
 
@@ -220,9 +216,9 @@ def open_whole(spec: DatasetSpec, root: Path | None = None) -> Dataset:
 
 def loader_of(name: str) -> SetEntry:
     """Return the loader of that name. Raises ``DatasetError``, which lists the known ones."""
-    found = LOADERS.get(name)
+    found = CATALOGUE.get(name)
     if found is None:
-        raise DatasetError(f"there is no set {name!r}: use one of {', '.join(sorted(LOADERS))}")
+        raise DatasetError(f"there is no set {name!r}: use one of {', '.join(sorted(CATALOGUE))}")
     return found
 
 

@@ -361,10 +361,12 @@ def _bars(
 ) -> Figure:
     """Draw ``entries`` (name, count) as bars, the first one on top."""
     figure, (axes,) = _figure(7.5, 1.1 + 0.24 * len(entries))
+    shown = entries[::-1]
     # Places, not names: two names may be cut to one.
-    places = range(len(entries) - 1, -1, -1)
-    bars = axes.barh(places, [n for _, n in entries], color=colours)
-    axes.set_yticks(places, [_short(name) for name, _ in entries])
+    places = range(len(shown))
+    colour = colours if isinstance(colours, str) else colours[::-1]
+    bars = axes.barh(places, [n for _, n in shown], color=colour)
+    axes.set_yticks(places, [_short(name) for name, _ in shown])
     axes.bar_label(bars, fmt="{:,.0f}", padding=3, fontsize=8)
     axes.set_ylim(-0.6, len(entries) - 0.4)
     axes.set_title(title)

@@ -242,7 +242,7 @@ def load_table(
     named = columns_of(columns)
     files = table_files(path)
     return StreamedSet(
-        partial(_table_items, files, named, columns, parse),
+        partial(items_of_files, files, named, columns, parse),
         name=TABLE_NAME,
         version=TABLE_VERSION,
         options={"columns": named, "parse": parse},
@@ -284,13 +284,14 @@ def table_files(path: Path | None) -> list[Path]:
     return files
 
 
-def _table_items(
-    files: list[Path],
+def items_of_files(
+    files: Sequence[Path],
     columns: Mapping[str, str],
     given: Mapping[str, str] | None,
     parse: str,
     left_out: Counter[str],
 ) -> Iterator[Item]:
+    """Yield the items of all rows of ``files``; arguments as of :func:`load_table`."""
     number = 0
     for file in files:
         for place, cells in _rows(file, columns, given):

@@ -53,7 +53,7 @@ from scenewright.evals.datasets.psg_prompts.templates import (
     PsgError,
     draw,
 )
-from scenewright.evals.datasets.reading import json_lines, whole
+from scenewright.evals.datasets.reading import whole
 from scenewright.evals.datasets.statistics import Statistics, mean
 from scenewright.evals.datasets.tables import COLUMNS, columns_of, item_of, row_of, write_items
 from scenewright.evals.store.json_lines import append_lines, read_lines
@@ -211,13 +211,6 @@ class RowFile:
         return write_items(items, self.path)
 
 
-def synthesized(spec: DrawSpec, n: int) -> Iterator[Item]:
-    """Yield the first ``n`` prompts of ``spec`` in the words of the rules."""
-    for drawn in draw(spec, n):
-        written = by_rules(drawn)
-        yield item_of_draw(drawn, written, classify(written.text), spec.names)
-
-
 PAPER_SOURCE = "PSG-Bench, Table 6"
 PAPER: dict[str, int] = {
     "IMAGINATION": 525,
@@ -346,7 +339,7 @@ def load(
         if any(tables.suffix_of(file) not in (".jsonl", ".ndjson") for file in files):
             raise DatasetError(f"{path} is not a file of `scenewright data synthesize` (.jsonl)")
         return StreamedSet(
-            partial(_read, files),
+            partial(tables.items_of_files, files, columns_of(None), None, "none"),
             name=NAME,
             version=VERSION,
             options={},
@@ -380,13 +373,6 @@ def _listed(given: Sequence[str] | str) -> tuple[str, ...]:
 
 
 def _drawn(spec: DrawSpec, n: int, left_out: Counter[str]) -> Iterator[Item]:
-    yield from synthesized(spec, n)
-
-
-def _read(files: Sequence[Path], left_out: Counter[str]) -> Iterator[Item]:
-    columns = columns_of(None)
-    number = 0
-    for file in files:
-        for place, cells in json_lines(file):
-            number += 1
-            yield item_of(cells, columns, place, number, file.parent, "none")
+    for drawn in draw(spec, n):
+        written = by_rules(drawn)
+        yield item_of_draw(drawn, written, classify(written.text), spec.names)
