@@ -115,6 +115,18 @@ class Served:
     versions: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One try to make a unit."""
+
+    key: str
+    """Key of the unit."""
+    meter: Meter
+    """Counts what its calls take."""
+    before: Unit | None
+    """An earlier try, if there is one."""
+
+
 class XtcWork(UnitWork):
     """Work on one item."""
 
@@ -187,17 +199,12 @@ class XtcWork(UnitWork):
         # What two items or models share belongs to each of them once.
         return list(dict.fromkeys(keys))
 
-    async def _unit(
-        self, key: str, kind: str, make: Callable[[str, Meter, Unit | None], Awaitable[Unit]]
-    ) -> Unit:
-        """Return the finished unit of ``key``, or a new one; a failure is a unit too.
-
-        ``make`` gets the key, the meter of its calls, and an earlier try.
-        """
+    async def _unit(self, key: str, kind: str, make: Callable[[Try], Awaitable[Unit]]) -> Unit:
+        """Return the finished unit of ``key``, or a new one; a failure is a unit too."""
 
         async def made(before: Unit | None) -> Unit:
             with metered() as meter, served_to(lambda *of: self._event(Served(*of))):
-                unit = await make(key, meter, before)
+                unit = await make(Try(key, meter, before))
             # A picture that was kept before its unit knows what it took.
             return replace(unit, facts=_spent(meter) | dict(unit.facts))
 
@@ -222,7 +229,7 @@ class XtcWork(UnitWork):
             *([[_place(one) for one in item.detections]] if takes_views(composer) else []),
         )
 
-    async def _sheet(self, item: Item, key: str, meter: Meter, before: Unit | None) -> Unit:
+    async def _sheet(self, item: Item, this: Try) -> Unit:
         """Make questions, prompt and reference picture; raises what files raise.
 
         A composer that fails leaves the prompt open: the questions need none, and the photo can be
@@ -255,7 +262,9 @@ class XtcWork(UnitWork):
             "unasked": _text([one.model_dump() for one in sheet.unasked]),
         }
         facts = {"sheet": sheet.model_dump(mode="json")}
-        return Unit(key, SHEET, "unscored" if reason else "done", reason, {"items": [row]}, facts)
+        return Unit(
+            this.key, SHEET, "unscored" if reason else "done", reason, {"items": [row]}, facts
+        )
 
     async def _drawn(self, model: UnifiedModel, sheet: Unit, seed: int, keys: list[str]) -> Unit:
         """Return the grades of the drawn picture, or the failure that prevents them.
@@ -302,20 +311,18 @@ class XtcWork(UnitWork):
         scene: SceneGraph,
         prompt: str,
         seed: int,
-        key: str,
-        meter: Meter,
-        before: Unit | None,
+        this: Try,
     ) -> Unit:
         """Return the picture, kept under its key before the unit is kept."""
-        found = await asyncio.to_thread(self._images.recall, key)
+        found = await asyncio.to_thread(self._images.recall, this.key)
         if found is None:
             made = await model.draw(scene, prompt, seed)
             drawn = made if isinstance(made, DrawnPicture) else DrawnPicture(made)
 
             def keep() -> tuple[str, dict[str, Any]]:
                 name = self._images.put(drawn.image)
-                meta = _spent(meter) | _read_of(scene, drawn.prompt or prompt, drawn.count)
-                self._images.remember(key, name, meta)
+                meta = _spent(this.meter) | _read_of(scene, drawn.prompt or prompt, drawn.count)
+                self._images.remember(this.key, name, meta)
                 return name, meta
 
             # A task cancelled meanwhile still keeps what was paid for.
@@ -326,7 +333,7 @@ class XtcWork(UnitWork):
                 await keeping
                 raise
         name, meta = found
-        return Unit(key, DRAWING, facts={"image": name, **meta})
+        return Unit(this.key, DRAWING, facts={"image": name, **meta})
 
     async def _read(
         self,
@@ -334,9 +341,7 @@ class XtcWork(UnitWork):
         scene: SceneGraph,
         outside: dict[str, str],
         image: str,
-        key: str,
-        meter: Meter,
-        before: Unit | None,
+        this: Try,
     ) -> Unit:
         """Grade what the graph of the drawn picture answers; raises what extractors raise.
 
@@ -347,7 +352,7 @@ class XtcWork(UnitWork):
         picture = await asyncio.to_thread(self._images.get, image)
         if empty := await asyncio.to_thread(nothing_drawn, picture):
             rows = [_unscored(question, empty) for question in questions]
-            return Unit(key, GENERATION, reason=empty, facts={"rows": rows})
+            return Unit(this.key, GENERATION, reason=empty, facts={"rows": rows})
         extraction = await self._extractions.of(picture, image)
         seen = extraction.scene
         match = await asyncio.to_thread(
@@ -390,7 +395,7 @@ class XtcWork(UnitWork):
             "dropped": [f"{d.what}: {d.reason}" for d in extraction.dropped],
             "unread": list(map(str, extraction.unread)),
         }
-        return Unit(key, GENERATION, *_state(rows, "u"), facts=facts)
+        return Unit(this.key, GENERATION, *_state(rows, "u"), facts=facts)
 
     async def _understood(self, model: UnifiedModel, sheet: Unit, keys: list[str]) -> Unit:
         """Return the grades of the model's answers, or the failure that prevents them."""
@@ -418,17 +423,15 @@ class XtcWork(UnitWork):
         model: UnifiedModel,
         questions: Sequence[Question],
         reference: str,
-        key: str,
-        meter: Meter,
-        before: Unit | None,
+        this: Try,
     ) -> Unit:
         """Return the model's answers; of those of an earlier try only what has no text is asked.
 
         Raises what the model raises, and ``EvalError`` if it answers too few or too many.
         """
         known: dict[str, Reply] = {}
-        if before is not None and before.state != "failed":
-            earlier = (Reply.model_validate(reply) for reply in before.facts["replies"])
+        if this.before is not None and this.before.state != "failed":
+            earlier = (Reply.model_validate(reply) for reply in this.before.facts["replies"])
             known = {
                 question.id: reply
                 for question, reply in zip(questions, earlier, strict=True)
@@ -445,15 +448,10 @@ class XtcWork(UnitWork):
         known |= {question.id: reply for question, reply in zip(open_, found, strict=True)}
         replies = [known[question.id] for question in questions]
         given = [reply.model_dump(mode="json") for reply in replies]
-        return Unit(key, ANSWERS, *_state(given, "text"), facts={"replies": given})
+        return Unit(this.key, ANSWERS, *_state(given, "text"), facts={"replies": given})
 
     async def _grade(
-        self,
-        questions: Sequence[Question],
-        replies: Sequence[Reply],
-        key: str,
-        meter: Meter,
-        before: Unit | None,
+        self, questions: Sequence[Question], replies: Sequence[Reply], this: Try
     ) -> Unit:
         """Return the grades of a model's answers."""
         both = list(zip(questions, replies, strict=True))
@@ -474,7 +472,7 @@ class XtcWork(UnitWork):
                     "final": reply.final,
                 }
             )
-        return Unit(key, UNDERSTANDING, *_state(rows, "v"), facts={"rows": rows})
+        return Unit(this.key, UNDERSTANDING, *_state(rows, "v"), facts={"rows": rows})
 
 
 def questions_in(sheet: Unit) -> tuple[Question, ...]:

@@ -7,7 +7,7 @@ import pickle
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ from langchain_core.messages import BaseMessage
 from PIL import Image
 
 from scenewright.agents.composers.language import LanguageComposer
+from scenewright.core.images import ImageStore
 from scenewright.core.ports.vision import Detection
 from scenewright.core.scene import SceneGraph
 from scenewright.evals.datasets.base import Item
 from scenewright.evals.errors import EvalError, ModelChangedError
 from scenewright.evals.metrics.graph_matching.text_similarity import ExactSimilarity
+from scenewright.evals.runner.engines.store_actor import StoreActor
 from scenewright.evals.runner.task import LocalEngine
 from scenewright.evals.studies.xtc.base import Grade, Question, Reply, UnifiedModel
 from scenewright.evals.studies.xtc.config import XtcConfig, XtcModelOverrides, with_on_model_change
@@ -481,8 +483,12 @@ def models_elsewhere(root: Path) -> XtcModelOverrides:
     return XtcModelOverrides(models, KnowingExtractor(WORLD), grader, ExactSimilarity())
 
 
+@dataclass(frozen=True)
 class OtherProcess(LocalEngine):
     """Opens its worker by the arguments that are sent to another process."""
+
+    here: bool = True
+    """Whether it can open the folder."""
 
     @asynccontextmanager
     async def at_work(self, task: Any) -> AsyncIterator[Any]:
@@ -491,7 +497,9 @@ class OtherProcess(LocalEngine):
             async def work(items: Any) -> None:
                 given = f"{__name__}:models_elsewhere"
                 spec = pickle.loads(pickle.dumps(replace(task.spec, given=given)))
-                worker = await spec.open(True, stack)
+                if not self.here:
+                    spec = replace(spec, stores=StoreActor(spec.answers, spec.place))
+                worker = await spec.open(self.here, stack)
                 assert worker.models == task.models
                 async for position, item in items:
                     listener = task.begin(position, item)
@@ -506,7 +514,11 @@ def _sent_back(hear: Any, event: Any) -> None:
     hear(pickle.loads(pickle.dumps(event)))
 
 
-async def test_workers_in_other_processes_give_the_same_tables(place: Place) -> None:
+async def test_workers_in_other_processes_give_the_same_tables(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("runner.engines.store_actor", "studies.xtc.task"):
+        monkeypatch.setattr(f"scenewright.evals.{module}.call_actor", lambda of, *args: of(*args))
     listed = ListedSet([*items(place.folder), Item(id="text", prompt="a dog")])
     found = [
         await run_xtc(
@@ -516,14 +528,21 @@ async def test_workers_in_other_processes_give_the_same_tables(place: Place) -> 
             dataset=listed,
             engine=engine,
         )
-        for name, engine in (("here", LocalEngine()), ("there", OtherProcess()))
+        for name, engine in (
+            ("in this process", LocalEngine()),
+            ("beside it", OtherProcess()),
+            ("on another machine", OtherProcess(here=False)),
+        )
     ]
-    one, other = found
-    for table in ("facts", "pictures", "items"):
-        assert one.rows(table) == other.rows(table)
-    for name in ("left_out", "totals", "models"):
-        assert one.manifest[name] == other.manifest[name]
-    assert other.manifest["left_out"] == {"an item has no scene": 1}
+    one, *others = found
+    for other in others:
+        for table in ("facts", "pictures", "items"):
+            assert one.rows(table) == other.rows(table)
+        for name in ("left_out", "totals", "models"):
+            assert one.manifest[name] == other.manifest[name]
+        assert other.manifest["left_out"] == {"an item has no scene": 1}
+        images = ImageStore(other.images)
+        assert all(images.sound(row["image"]) for row in other.rows("pictures"))
 
 
 def test_versions_cannot_be_held_apart(place: Place) -> None:
