@@ -162,12 +162,9 @@ def _where(statement: str) -> str:
 
 def _ends(more: dict[str, float], less: dict[str, float]) -> tuple[Printed, ...]:
     """Return the smallest and the largest difference of two columns of the paper."""
-    gaps = sorted(((round(more[model] - less[model], 3), model) for model in less), key=_value)
-    return tuple(_printed(model, gap) for gap, model in (gaps[0], gaps[-1]))
-
-
-def _value(one: tuple[float, str]) -> float:
-    return one[0]
+    gaps = {model: round(more[model] - less[model], 3) for model in less}
+    ordered = sorted(gaps, key=lambda model: gaps[model])
+    return tuple(_printed(model, gaps[model]) for model in (ordered[0], ordered[-1]))
 
 
 def _parity(sheet: Sheet) -> Iterator[Claim]:
@@ -353,6 +350,7 @@ def config_of(setup: Setup) -> XtcConfig:
         extractor=setup.graph_extractor(),
         seeds=setup.seeds[:1],
         concurrency=setup.concurrency,
+        on_model_change=setup.on_model_change,
     )
 
 

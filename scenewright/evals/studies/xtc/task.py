@@ -140,9 +140,14 @@ class XtcTask:
     callers: tuple[Caller, ...] = ()
 
     def __init__(
-        self, worker: XtcWorker, spec: XtcWorkerSpec, journal: Journal, plan: str,
-        served: FollowedVersions, tell: ProgressReporter,
-    ) -> None:  # fmt: skip
+        self,
+        worker: XtcWorker,
+        spec: XtcWorkerSpec,
+        journal: Journal,
+        plan: str,
+        served: FollowedVersions,
+        tell: ProgressReporter,
+    ) -> None:
         """Set up the work.
 
         Args:

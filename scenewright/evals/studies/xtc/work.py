@@ -174,12 +174,13 @@ class XtcWork(UnitWork):
         evaluated. What models do wrong is a failed or an unscored unit. Raises ``EvalError``,
         ``StoreError`` and ``ImageError`` where what is done cannot be kept.
         """
-        item, why, sheet = photo.item, photo.problem, None
-        if not why:
-            sheet = await self._unit(self._sheet_key(photo), SHEET, partial(self._sheet, item))
-            why = f"the photo could not be read: {sheet.reason}" * (sheet.state == "failed")
-        if why or sheet is None:
-            self._event(LeftOut(why))
+        item = photo.item
+        if photo.problem:
+            self._event(LeftOut(photo.problem))
+            return []
+        sheet = await self._unit(self._sheet_key(photo), SHEET, partial(self._sheet, item))
+        if sheet.state == "failed":
+            self._event(LeftOut(f"the photo could not be read: {sheet.reason}"))
             return []
         keys = [sheet.key]
         understood: dict[str, Unit] = {}

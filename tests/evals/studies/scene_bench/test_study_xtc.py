@@ -95,6 +95,8 @@ def test_the_miniature_has_six_pairs_on_painted_scenes() -> None:
     assert config.dataset.options["n"] == MOST_SCENES
     assert config.seeds == (4,)
     assert config.extractor == "miniature"
+    assert config.on_model_change == "stop"
+    assert config_of(Setup(on_model_change="accept")).on_model_change == "accept"
 
 
 async def test_models_behind_accounts_are_priced_and_those_here_cost_nothing(
