@@ -11,7 +11,6 @@ label the share of its questions whose truth is yes.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import math
 from collections import defaultdict
@@ -19,12 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from scenewright.core.user_files import read_user_text
 from scenewright.core.validation import FrozenModel
+from scenewright.evals.datasets.reading import json_lines, number_of, rows_of, text_of
 from scenewright.evals.statistics.figures import RESAMPLES, Figure, correlate
-from scenewright.evals.store.json_lines import read_lines
 from scenewright.evals.studies.real.schema import SchemaError
 
 How = Literal["high", "random", "low", "none"]
@@ -202,25 +200,24 @@ def read_labels(path: str | Path) -> dict[str, float]:
     """Read the labels of a file of CSV or JSON lines.
 
     A line has ``image`` with ``label`` (a number), or with ``question`` and ``answer`` (yes or no),
-    one line a person. Raises ``SchemaError`` with the line for what cannot be read, for a file of
-    both kinds, and for a picture that has two numbers.
+    one line a person. Raises ``DatasetError`` with the line for what cannot be read, and
+    ``SchemaError`` for a file of both kinds and for a picture that has two numbers.
     """
     file = Path(path)
     answers: list[tuple[str, str, bool]] = []
     numbers: dict[str, float] = {}
-    for place, row in _rows(file):
-        image = str(row.get("image") or "").strip()
-        if not image:
-            raise SchemaError(f"{file}, {place}: image is missing")
+    rows = rows_of(file, ["image"]) if file.suffix.lower() == ".csv" else json_lines(file)
+    for place, row in rows:
+        image = text_of(row, "image", place)
         if row.get("label") not in (None, ""):
             if image in numbers:
-                raise SchemaError(f"{file}, {place}: {image} has two labels: give one")
-            numbers[image] = _number(row["label"], f"{file}, {place}")
+                raise SchemaError(f"{place}: {image} has two labels: give one")
+            numbers[image] = number_of(row["label"], place, "label")
             continue
         question, said = str(row.get("question") or ""), str(row.get("answer")).strip().lower()
         if not question or said not in _YES | _NO:
             raise SchemaError(
-                f"{file}, {place}: give label (a number), or question with answer (yes or no)"
+                f"{place}: give label (a number), or question with answer (yes or no)"
             )
         answers.append((image, question, said in _YES))
     if numbers and answers:
@@ -228,27 +225,3 @@ def read_labels(path: str | Path) -> dict[str, float]:
     if not numbers and not answers:
         raise SchemaError(f"{file} has no labels")
     return numbers or labels_of(answers)
-
-
-def _number(value: Any, place: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise SchemaError(f"{place}: label is {value!r}: give a number")
-    return number
-
-
-def _rows(file: Path) -> list[tuple[str, dict[str, Any]]]:
-    try:
-        if file.suffix.lower() == ".csv":
-            table = csv.DictReader(read_user_text(file).splitlines())
-            return [(f"line {table.line_num}", dict(row)) for row in table]
-        rows = [(f"line {number}", row) for number, row in read_lines(file)]
-    except (OSError, ValueError) as error:
-        raise SchemaError(f"{file} cannot be read: {error}") from error
-    for place, row in rows:
-        if not isinstance(row, dict):
-            raise SchemaError(f"{file}, {place}: not a JSON object")
-    return rows

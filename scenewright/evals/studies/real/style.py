@@ -29,8 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from scenewright.core.images import ENDINGS, ImageError, hash_of_image, load_image, nothing_drawn
 from scenewright.core.validation import FrozenModel, first_problem
-from scenewright.evals.datasets.base import DatasetError
-from scenewright.evals.datasets.reading import json_lines
+from scenewright.evals.datasets import reading
 from scenewright.evals.metrics.base import MetricError
 from scenewright.evals.metrics.encoders import (
     Worker,
@@ -150,11 +149,8 @@ def read_labelled(source: Path) -> list[LabelledPicture]:
             'file of JSON lines {"image": …, "label": …}'
         )
     found = []
-    for place, row in json_lines(source):
-        try:
-            line = _Line.model_validate(row)
-        except ValidationError as error:
-            raise DatasetError(f"{place}: {first_problem(error)}") from error
+    for place, row in reading.json_lines(source):
+        line = reading.checked(_Line, row, place)
         found.append(LabelledPicture(source.parent / line.image, line.label, line.split))
     return found
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import kendalltau, spearmanr
 
+from scenewright.evals.datasets.base import DatasetError
 from scenewright.evals.studies.real.ranking import agreement, labels_of, read_labels
 from scenewright.evals.studies.real.schema import SchemaError
 
@@ -57,8 +58,8 @@ def test_files_of_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("image,label\n,1\n", "line 2: image"),
-        ("image,label\na,much\n", "line 2: label is 'much'"),
+        ("image,label\n,1\n", "line 2: 'image'"),
+        ("image,label\na,much\n", "line 2: label must be a number, found 'much'"),
         ("image,label\na,1\na,2\n", "line 3: a has two labels"),
         ("image,question,answer\na,q,perhaps\n", "line 2: give label"),
         ("image,label,question,answer\na,1,,\nb,,q,yes\n", "labels and answers"),
@@ -68,5 +69,5 @@ def test_files_of_labels(tmp_path: Path) -> None:
 def test_bad_files_are_told(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "l.csv"
     file.write_text(text)
-    with pytest.raises(SchemaError, match=said):
+    with pytest.raises((SchemaError, DatasetError), match=said):
         read_labels(file)
