@@ -319,6 +319,15 @@ def cache_folder(folder: Any, default: str) -> Path:
     return user_cache(default) if folder is None else Path(text("folder", folder)).expanduser()
 
 
+def made_folder(folder: Path) -> Path:
+    """Make ``folder`` where it is missing, and return it. Raises ``MetricError``."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MetricError(f"{folder} cannot be made: {error.strerror or error}") from error
+    return folder
+
+
 @lru_cache(maxsize=8)
 def store_in(folder: Path) -> AnswerStore:
     """Return one store a folder, for metrics of several evaluations in this process.
@@ -327,8 +336,4 @@ def store_in(folder: Path) -> AnswerStore:
     """
     from scenewright.providers import AnswerStore
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MetricError(f"{folder} cannot be made: {error.strerror or error}") from error
-    return AnswerStore(folder / "answers.db")
+    return AnswerStore(made_folder(folder) / "answers.db")

@@ -42,7 +42,7 @@ from scenewright.evals.datasets.dsg import facts_of_rows
 from scenewright.evals.datasets.prompt_sets import FEW_CHOICES, WRONG_ANSWER, facts_of_questions
 from scenewright.evals.datasets.prompt_sets import TWICE as ASKED_TWICE
 from scenewright.evals.errors import AnnotationError
-from scenewright.evals.metrics.base import MetricError, Sample, text
+from scenewright.evals.metrics.base import MetricError, Sample, made_folder, text
 from scenewright.evals.store.ledger import Ledger
 from scenewright.prompts import load_prompt
 from scenewright.providers.usage import ExpectedUsage, Usage
@@ -215,15 +215,9 @@ def dealt(fact: Fact) -> Fact:
 def ledger_in(folder: Path) -> Ledger:
     """Return the ledger of models' questions: one file a folder, for all metrics here.
 
-    Raises ``MetricError``.
+    Raises ``MetricError`` if the folder cannot be made, and ``AnnotationError``.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return Ledger(folder / "questions.db")
-    except OSError as error:
-        raise MetricError(f"{folder} cannot be made: {error.strerror or error}") from error
-    except AnnotationError as error:
-        raise MetricError(str(error)) from error
+    return Ledger(made_folder(folder) / "questions.db")
 
 
 Numbered = dict[int, Mapping[str, Any]]

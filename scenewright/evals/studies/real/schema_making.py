@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from typing import Any
 from scenewright.agents.chat.language_replies import as_data
 from scenewright.agents.judges.pictures import character_tokens
 from scenewright.evals.annotation.panel_queries import TextModel, ask_text
+from scenewright.evals.datasets.reading import lines_of
 from scenewright.evals.runner.progress import side_by_side
 from scenewright.evals.store.ledger import Ledger
 from scenewright.evals.studies.real.schema import (
@@ -257,7 +258,7 @@ def cub_schemas(
     ``on_progress`` gets, every hundred thousand, how many labels were read. Lines that cannot be
     read (the set's own file has a few with fields too many) are named and left out. Raises
     ``SchemaError`` if a file is missing, more than a hundredth of it cannot be read, or a number is
-    out of range.
+    out of range, and ``DatasetError`` for a file that is no text.
     """
     if not 0.0 < share <= 1.0:
         raise SchemaError(f"the share is {share}: it must lie above 0, at most at 1")
@@ -279,11 +280,11 @@ def cub_schemas(
     # (class, attribute) → pictures that say yes, and pictures that say anything
     marked: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     labels = _file(root, "attributes/image_attribute_labels.txt", "image_attribute_labels.txt")
-    for number, line in _lines(labels):
+    for number, line in lines_of(labels):
         made.lines += 1
         if made.lines % 100_000 == 0:
             on_progress(made.lines)
-        digest.update(line.encode("utf-8", "surrogateescape"))
+        digest.update(line.strip().encode())
         parts = line.split()
         problem = _label_problem(parts, class_of, attributes)
         if problem:
@@ -372,8 +373,8 @@ def _label_problem(
 def _names(file: Path, made: CubSchemas) -> dict[str, str]:
     """Return by id the name, of a file of ``ID NAME`` lines."""
     found: dict[str, str] = {}
-    for number, line in _lines(file):
-        id_, _, name = line.partition(" ")
+    for number, line in lines_of(file):
+        id_, _, name = line.strip().partition(" ")
         if not id_.isdecimal() or not name.strip():
             _bad(made, file, number, f"{line[:60]!r} is not an id with a name")
         elif id_ in found:
@@ -389,16 +390,6 @@ def _bad(made: CubSchemas, file: Path, number: int, problem: str) -> None:
     made.n_bad += 1
     if len(made.bad) < _NAMED:
         made.bad.append(f"{file.name}, line {number}: {problem}")
-
-
-def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    try:
-        with file.open(encoding="utf-8", errors="surrogateescape") as lines:
-            for number, line in enumerate(lines, start=1):
-                if text := line.strip():
-                    yield number, text
-    except OSError as error:
-        raise SchemaError(f"{file} cannot be read: {error.strerror or error}") from error
 
 
 def _file(root: Path, *places: str) -> Path:
