@@ -111,7 +111,10 @@ class Chart:
         else:
             for axis in axes[: len(names) : across]:
                 axis.set_ylabel(self.ylabel)
-        return plots.legend(made, axes[0], 3 if self.kind == "bars" else 4, self.title)
+        longest = max(len(str(name)) for name in (*series, *_values(self.marks, self.series)))
+        # About twelve letters of the legend to an inch.
+        columns = max(1, min(4, int(12 * size[0]) // (longest + 6)))
+        return plots.legend(made, axes[0], columns, self.title)
 
     def _lines(self, axis: Axes, rows: Rows, series: Sequence[Any], lines: int = -1) -> None:
         """Draw ``series`` as lines, or as points without lines those of so many that have lines."""
@@ -155,7 +158,11 @@ class Chart:
         drawn = {
             str(name or ""): [self._cell(rows, group, name) for group in groups] for name in series
         }
-        plots.bars(axis, short_names(map(str, groups)), drawn, self.factor, horizontal=True)
+        # Where each group has a value in one series alone, series are only colours.
+        cells = [[one[at].value is not None for one in drawn.values()] for at in range(len(groups))]
+        beside = any(sum(there) > 1 for there in cells)
+        names = short_names(map(str, groups))
+        plots.bars(axis, names, drawn, self.factor, horizontal=True, beside=beside)
         for at, (name, place) in enumerate(self.rules.items(), 1):
             axis.axvline(
                 place, color=plots.COLORS[at], linestyle=plots.LINES[at], linewidth=1.2, label=name

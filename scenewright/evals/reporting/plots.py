@@ -218,12 +218,13 @@ def bars(
     series: Mapping[str, Sequence[Measured]],
     factor: float = 1.0,
     horizontal: bool = False,
+    beside: bool = True,
 ) -> None:
-    """Draw bars of every series side by side in each group, with 95 % intervals."""
-    width = 0.8 / max(1, len(series))
+    """Draw bars of every series with 95 % intervals, in each group ``beside`` each other or not."""
+    width = 0.8 / max(1, len(series) if beside else 1)
     for at, (name, figures) in enumerate(series.items()):
         known = [
-            (group + (at - (len(series) - 1) / 2) * width, one.times(factor))
+            (group + (at - (len(series) - 1) / 2) * width * beside, one.times(factor))
             for group, one in enumerate(figures) if one.value is not None
         ]  # fmt: skip
         places, values = [place for place, _ in known], [one.value or 0.0 for _, one in known]
@@ -262,6 +263,29 @@ def percentages(
     bars(axis, groups, series)
     axis.set_ylim(0, 100)
     return legend(made, axis, columns=columns)
+
+
+def bar_chart(
+    names: Sequence[str],
+    series: Mapping[str, Sequence[Measured]],
+    *,
+    x: str,
+    title: str = "",
+    factor: float = 1.0,
+    limits: tuple[float, float] | None = None,
+    lines: Sequence[tuple[str, float]] = (),
+    columns: int = 3,
+) -> Drawing:
+    """Return a figure of horizontal bars alone, with dashed ``lines`` (name, place) across."""
+    made, axis = chart(title, x, size=(7.4, 1.4 + 0.24 * len(names) * (len(series) + 0.8)))
+    bars(axis, names, series, factor, horizontal=True)
+    for at, (name, place) in enumerate(lines, 1):
+        axis.axvline(place, color=COLORS[at], linestyle=LINES[at], linewidth=1.2, label=name)
+    if limits:
+        axis.set_xlim(*limits)
+    else:
+        axis.axvline(0.0, color=INK, linewidth=0.9)
+    return legend(made, axis, columns)
 
 
 def heat(

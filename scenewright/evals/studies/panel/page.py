@@ -11,7 +11,7 @@ import numpy as np
 
 from scenewright.core.flushing import write_text
 from scenewright.evals.reporting.document import Document, Picture, Section
-from scenewright.evals.reporting.frames import Frame, percent
+from scenewright.evals.reporting.frames import Column, Frame, percent
 from scenewright.evals.reporting.words import whole
 from scenewright.evals.studies.panel.running import TABLE, Outcome, PanelStudyRun
 from scenewright.evals.studies.panel.table import AnswerTable, PanelStudyError
@@ -184,9 +184,11 @@ def _judges(study: PanelStudyRun) -> Frame:
                 "right": float((votes == table.truth)[both].mean()) if both.any() else None,
             }
         )
-    columns = {"family": "Family", "answers": "Answers", "unscored": "Unscored"}
-    shares = {"yes": percent("Says yes (%)"), "right": percent("Right (%)")}
-    return Frame.of("judges", rows, columns=columns | shares, head="Judge", label="{judge}")
+    columns: dict[str, str | Column] = {
+        **{"family": "Family", "answers": "Answers", "unscored": "Unscored"},
+        **{"yes": percent("Says yes (%)"), "right": percent("Right (%)")},
+    }
+    return Frame.of("judges", rows, columns=columns, head="Judge", label="{judge}")
 
 
 def _stats(table: AnswerTable) -> tuple[tuple[str, str, str], ...]:

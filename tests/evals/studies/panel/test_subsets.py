@@ -96,7 +96,7 @@ def test_what_cannot_learn_is_left_out_with_its_reason() -> None:
     assert names == ("mean",)
     assert "no usable labelled answer by judge-1" in notes[0]
     stranger = random_table(7, n_judges=2)
-    with pytest.raises(PanelStudyError, match="no answers by judge-2"):
+    with pytest.raises(PanelStudyError, match="no answers of judge-2"):
         Combiner(random_table(7), stranger)
 
 

@@ -115,7 +115,8 @@ def measure(context: PanelStudyContext, options: AggregatorOptions) -> PanelStud
         frames=tuple(frames),
         charts=tuple(
             Chart(f"aggregators_{one['key']}", one["gained"], "aggregator", "gain", "bars",
-                  series="verdict", xlabel=f"gain over {base} in {one['measure']}, 95 % interval")
+                  series="verdict", title=f"Gain in {one['measure']}",
+                  xlabel=f"gain over {base} in {one['measure']}, 95 % interval")
             for one in main
         ),
         figures=values_by_key("{noise}.{measure}.{aggregator}", rows, ["value"])

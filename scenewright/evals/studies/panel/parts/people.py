@@ -210,12 +210,13 @@ def measure(context: PanelStudyContext, options: PeopleOptions) -> PanelStudyRes
         ),
         frames=frames,
         charts=(
-            Chart("agreement", voters, "voter", "spearman", "bars",
+            Chart("agreement", voters, "voter", "spearman", "bars", title="Agreement with people",
                   xlabel="Spearman with the mean rating",
                   rules={name: raters[of].value or 0.0 for name, of in _MARKS.items() if raters}),
             *([Chart("models", [{"model": row["model"], "score": row[scores["voter"]].times(100.0),
                                  "rating": row["rating"]} for row in order_rows[:-1]],
                      "score", "rating", series="model", ylabel="mean human rating",
+                     title="Models by judges and by people",
                      xlabel=f"mean score by {scores['voter']} (%)")] if several else []),
         ),
         figures=values_by_key("{name}.{voter}", voters, ["spearman", "kendall", "pairwise"], True)

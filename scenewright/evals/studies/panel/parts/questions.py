@@ -184,7 +184,7 @@ def _result(
     main = next(iter([*panels, *plain]))
     shifts = Shifts(table.item_of, table.truth, context.resamples, context.seed)
     premise, made = _premise(context, options, sample, forms, heard, plain)
-    voters = [
+    voters: Rows = [
         {"voter": name, "panel": name in panels}
         | consistency({form: by[name] for form, by in by_form.items()}, premise[name], shifts)
         for name in plain
