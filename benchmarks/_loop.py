@@ -385,16 +385,3 @@ def level_parts(rows: Sequence[Any], levels: Sequence[AnyLevel] = LEVELS) -> dic
 def verb(gain: Mapping[str, float], tied: str) -> str:
     """Say what the interval of a difference allows to say."""
     return "beats" if gain["low"] > 0 else "falls behind" if gain["high"] < 0 else tied
-
-
-def shown(found: Any, digits: int = 3) -> str:
-    """Return ``0.873 [0.851, 0.894]``; a dash without a figure."""
-    if found is None:
-        return "–"
-    numbers = [f"{found[key]:.{digits}f}".replace("-", "−") for key in ("mean", "low", "high")]
-    return f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"
-
-
-def mean(found: Any, digits: int = 3) -> str:
-    """Return the mean of a figure; a dash without one."""
-    return f"{found['mean']:.{digits}f}".replace("-", "−") if found else "–"

@@ -11,7 +11,6 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from benchmarks import _loop
 from benchmarks._provenance import changes_since, replaced
 
 
@@ -43,16 +42,11 @@ class Result:
 
     def __call__(self, key: str, digits: int = 3, scale: float = 1.0) -> str:
         """Return a figure in words: ``0.166 [0.158, 0.173]`` if it has an interval."""
-        value = self.figures[key]
-        if not isinstance(value, Mapping):
-            return shown(value, digits, scale)
-        mean, low, high = (shown(value[part], digits, scale) for part in ("mean", "low", "high"))
-        return f"{mean} [{low}, {high}]"
+        return shown(self.figures[key], digits, scale)
 
     def mean(self, key: str, digits: int = 3, scale: float = 1.0) -> str:
         """Return a figure without its interval."""
-        value = self.figures[key]
-        return shown(value["mean"] if isinstance(value, Mapping) else value, digits, scale)
+        return mean(self.figures[key], digits, scale)
 
     @property
     def source(self) -> str:
@@ -81,15 +75,26 @@ class Result:
 
 
 def shown(value: Any, digits: int = 3, scale: float = 1.0) -> str:
-    """Return a number in words, with thousands apart and a true minus; text as it is."""
-    if isinstance(value, str):
-        return value
+    """Return a figure in words, with its interval, thousands apart and a true minus.
+
+    Text stays as it is; a figure that is not there is a dash.
+    """
+    if isinstance(value, Mapping):
+        middle, low, high = (shown(value[part], digits, scale) for part in ("mean", "low", "high"))
+        return f"{middle} [{low}, {high}]"
+    if value is None or isinstance(value, str):
+        return value or "–"
     if isinstance(value, int) and scale == 1.0:
         return f"{value:,}"
     text = f"{value * scale:,.{digits}f}"
     if not float(text.replace(",", "")):
         text = text.lstrip("-")
     return text.replace("-", "−")
+
+
+def mean(value: Any, digits: int = 3, scale: float = 1.0) -> str:
+    """Return a figure in words, without its interval."""
+    return shown(value["mean"] if isinstance(value, Mapping) else value, digits, scale)
 
 
 def _table(result: Result, columns: Mapping[str, str], rows: Mapping[str, str], digits: int) -> str:
@@ -112,7 +117,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    pages.globals |= {"table": _table, "shown": _loop.shown, "mean": _loop.mean}
+    pages.globals |= {"table": _table, "shown": shown, "mean": mean}
     return pages
 
 

@@ -27,9 +27,9 @@ from benchmarks._loop import (
     refined,
     rounds_tried,
     score_figures,
-    shown,
 )
 from benchmarks._rows import MeasuredScene, SceneStudy, scene_options
+from benchmarks._templates import shown
 from benchmarks.strategies import IMAGES
 from scenewright.config.options import Budget
 from scenewright.config.profiles import BUILT_IN, Profile

@@ -54,14 +54,13 @@ from benchmarks._loop import (
     read,
     refined,
     score_figures,
-    shown,
     stacked,
     steps_of,
     verb,
 )
 from benchmarks._rows import MeasuredScene, SceneStudy, scene_options
 from benchmarks._scenes import ALL_LEVELS, AnyLevel
-from benchmarks._templates import template
+from benchmarks._templates import shown, template
 from scenewright.config.options import Budget
 from scenewright.config.profiles import Profile
 from scenewright.core.facts import FactKind

@@ -42,12 +42,11 @@ from benchmarks._loop import (
     refined,
     rounds_tried,
     score_figures,
-    shown,
     verb,
 )
 from benchmarks._rows import MeasuredScene, SceneStudy
 from benchmarks._scenes import ALL_LEVELS, balanced_scenes
-from benchmarks._templates import template
+from benchmarks._templates import shown, template
 from benchmarks.loop import SAVING
 from scenewright.config.options import Budget
 from scenewright.config.profiles import Profile

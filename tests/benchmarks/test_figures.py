@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks._loop import MEASURES, Accuracy, Kept, Marks, shown
+from benchmarks._loop import MEASURES, Accuracy, Kept, Marks
 from benchmarks._scenes import ALL_LEVELS
+from benchmarks._templates import shown
 from benchmarks.loop import COUNTS, NAMES, READINGS, RUNS, SceneRow, figures_of, markdown, verdicts
 from scenewright.core.facts import FACT_KINDS, FactKind, Recall
 
