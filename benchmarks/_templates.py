@@ -97,16 +97,6 @@ def mean(value: Any, digits: int = 3, scale: float = 1.0) -> str:
     return shown(value["mean"] if isinstance(value, Mapping) else value, digits, scale)
 
 
-def _table(result: Result, columns: Mapping[str, str], rows: Mapping[str, str], digits: int) -> str:
-    """Return a Markdown table: a figure ``COLUMN`` with the row's name in place of ``{}``."""
-    lines = [f"| | {' | '.join(columns.values())} |", f"| --- |{' --- |' * len(columns)}"]
-    for row, words in rows.items():
-        keys = (column.replace("{}", row) for column in columns)
-        cells = (result(key, digits) if key in result.figures else "–" for key in keys)
-        lines.append(f"| {words} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 @cache
 def _environment() -> Environment:
     pages = Environment(
@@ -117,7 +107,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    pages.globals |= {"table": _table, "shown": shown, "mean": mean}
+    pages.globals |= {"shown": shown, "mean": mean}
     return pages
 
 
