@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from benchmarks import _provenance
+from benchmarks import _harness, _provenance
+from benchmarks._harness import SERVER, Option, benchmark, folder
 from benchmarks._pages import marked
 from benchmarks._provenance import (
     WEIGHTS,
@@ -178,3 +180,30 @@ def test_every_module_that_a_benchmark_measures_is_there() -> None:
             for name in re.findall(r'"([^"]+)"', measures):
                 place = root.joinpath(*name.split("."))
                 assert place.is_dir() or place.with_suffix(".py").is_file(), (file.stem, name)
+
+
+@benchmark("small", scenes=Option(5, "scenes"), data=folder("the data"), server=SERVER)
+def counting(options: Namespace) -> tuple[int, dict[str, int]]:
+    """Count the scenes."""
+    return options.scenes, {"scenes": options.scenes}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        (["--data", "here", "--server", "postgresql://me:secret@host"], {}),
+        (["--scenes", "3"], {"scenes": 3}),
+    ],
+)
+def test_a_full_result_names_its_options_code_weights_and_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], options: dict[str, int]
+) -> None:
+    monkeypatch.setattr(_harness, "RESULTS", tmp_path)
+    monkeypatch.setattr(_harness, "measured_commit", lambda started: "0123456789ab")
+    counting(arguments)
+    (file,) = tmp_path.glob("*.json")
+    found = json.loads(file.read_text())
+    assert found["options"] == options
+    assert found["code"].keys() == {"own", "rest"}
+    assert "weights" in found
+    assert machine_class().items() <= found["machine"].items()
