@@ -10,7 +10,6 @@ from scenewright.evals.human_ratings.study import (
     TIE,
     UNFIT,
     WHOLE,
-    Aspect,
     Form,
     RatingStudy,
 )
@@ -23,7 +22,7 @@ BESIDE = {
     UNFIT: ("Not this object, or cannot tell", ("x", "0", "?")),
 }
 """Answers to the whole task beside candidates or scores → label and keys."""
-TITLES: dict[Aspect, str] = {
+TITLES: dict[str, str] = {
     "shape": "Shape and structure",
     "texture": "Texture, color and shade",
 }
