@@ -164,7 +164,7 @@ def _findings(
                 lead="Items by the choice of people (rows) and of the metric (columns); a tie is "
                 "split evenly.",
                 rows=tuple(
-                    {"people": arm, **dict(zip(names, map(float, each), strict=True))}
+                    {"people ↓ machine →": arm, **dict(zip(names, map(float, each), strict=True))}
                     for arm, each in zip(names, counts, strict=True)
                 ),
                 digits=2,
