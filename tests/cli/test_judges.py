@@ -56,7 +56,7 @@ def test_report_shows_and_writes_the_cards() -> None:
     assert "scripted:two" in done.stderr
     assert " left" in done.stderr
     made = JudgeReport.model_validate_json(Path("card/report.json").read_text("utf-8"))
-    assert made.judges == ("scripted:one", "scripted:two")
+    assert [*made.judges] == ["scripted:one", "scripted:two"]
     assert "| scripted:one |" in Path("card/report.md").read_text("utf-8")
 
 

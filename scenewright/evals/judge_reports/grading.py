@@ -41,8 +41,8 @@ class JudgeReport(MeasuredReport):
 
     version: str
     """Of scenewright."""
-    judges: tuple[str, ...]
-    """Their ids, each ``provider:model``."""
+    judges: dict[str, dict[str, str]]
+    """Id, ``provider:model`` → fingerprint, and how it says that it obtains probabilities."""
     pictures: int = Field(ge=1)
     facts: int = Field(ge=1)
     holds: int = Field(ge=0)
@@ -340,7 +340,10 @@ class Grading:
         return JudgeReport(
             version=VERSION,
             about=about,
-            judges=ids,
+            judges={
+                run.judge_id: {"fingerprint": run.fingerprint, "probability": run.caps.probability}
+                for run in judge_runs
+            },
             pictures=self.n_pictures,
             facts=len(self.facts),
             holds=int(self.truth.sum()),

@@ -45,6 +45,8 @@ def remarks(found: JudgeReport) -> list[str]:
 
 async def test_a_judge_without_faults() -> None:
     found = await card(right, sure=0.9)
+    about = {"fingerprint": "fingerprint-of-oracle", "probability": "verbalized"}
+    assert found.judges == {JUDGE: about}
     assert found.cell("quality", JUDGE, "facts") == len(FACTS)
     assert quality(found, "sensitivity") == quality(found, "specificity") == 1.0
     assert quality(found, "balanced") == 1.0
