@@ -26,7 +26,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from scenewright.evals.reporting.measured import Cell, MeasuredReport
+    from scenewright.evals.reporting.measured import MeasuredReport
     from scenewright.providers.retry import FailedAttempt
 
 PLAIN_WIDTH = 120
@@ -221,25 +221,20 @@ def print_table(
 
 def print_measured(report: MeasuredReport, over: str) -> None:
     """Print the tables of a report, with intervals (by bootstrap ``over`` …) below the figures."""
-    from scenewright.evals.reporting.measured import cell_text
-
-    def shown(cell: Cell, digits: int) -> str | Text:
-        if isinstance(cell, str | int | float | None):
-            return cell_text(cell, digits)
-        text = Text(cell_text(cell.model_copy(update={"low": None}), digits))
-        if cell.low is not None and cell.high is not None:
-            text.append(f"\n{cell.low:.2f}–{cell.high:.2f}".replace("-", "−"), "dim")
-        return text
-
     say(f"Below a figure: its 95 % interval, by bootstrap over {over}.", "dim")
     for table in report.tables.values():
         say("")
         say(table.title, "bold")
-        if table.lead:
-            say(table.lead, "dim")
-        rows = [[shown(cell, table.digits) for cell in row.values()] for row in table.rows]
+        if table.caption:
+            say(table.caption, "dim")
+        heads = [table.head, *(column.title for column in table.columns.values())]
+        rows: list[list[str | Text]] = []
+        for label, cells in table.lines():
+            ends = (f"\n{one.low} – {one.high}" if one.low else "" for one in cells)
+            shown = zip(cells, ends, strict=True)
+            rows.append([label, *(Text.assemble(one.text, (end, "dim")) for one, end in shown)])
         # Reasons may be long; figures never are.
-        print_table(table.head, rows, wraps=len(table.head) <= 2)
+        print_table(heads, rows, wraps=len(heads) <= 2)
 
 
 def split_list(text: str | Iterable[str] | None) -> tuple[str, ...]:

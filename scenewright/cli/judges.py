@@ -85,7 +85,6 @@ def report(
     from scenewright.config.profiles import CascadeSpec
     from scenewright.evals.judge_reports.grading import Grading
     from scenewright.evals.judge_reports.judge_runs import PLAIN, VariantPlan
-    from scenewright.evals.reporting.measured import markdown
 
     variants = VariantPlan(turns=False, paraphrases=1) if quick else VariantPlan()
     task = read_task(
@@ -102,8 +101,8 @@ def report(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         (out / "report.json").write_text(made.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        lead = f"{made.summary()}\nIntervals in brackets: 95 %, bootstrap over pictures."
-        page = markdown(made, "Report card of judges", lead)
+        about = f"{made.summary()} Intervals in brackets: 95 %, bootstrap over pictures."
+        page = made.document("Judges", "Report card of judges", about).markdown()
         (out / "report.md").write_text(page, encoding="utf-8")
     terminal.print_if_json(made)
     for answer in made.answers:

@@ -78,8 +78,8 @@ def test_a_cascade_begins_with_some_of_the_judges() -> None:
     done = call(*arguments, "local:x/two", "--json")
     assert done.exit_code == 0, done.output
     cascade = json.loads(done.stdout)["tables"]["cascade"]
-    assert cascade["lead"].startswith("First scripted:two; where their probability lies from ")
-    assert cascade["lead"].endswith("also scripted:one.")
+    assert cascade["caption"].startswith("First scripted:two; where their probability lies from ")
+    assert cascade["caption"].endswith("also scripted:one.")
     shares = {row["measure"]: row["share"] for row in cascade["rows"]}
     assert 0 <= shares["same verdict as the full panel"] <= 1
     for wrong in (BOTH, "local:x/three"):

@@ -13,7 +13,6 @@ from scenewright.core.facts import Answer, Fact
 from scenewright.evals.judge_reports.grading import Grading
 from scenewright.evals.judge_reports.judge_runs import PLAIN, run_judges
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
-from scenewright.evals.reporting.measured import markdown
 from scenewright.evals.studies.panel.sources.live_judges import query_table
 from scenewright.providers import AnswerStore
 from scenewright.tools.vision.extraction.panel_questions import _answers
@@ -40,7 +39,8 @@ async def test_a_report_card_says_so(caplog: pytest.LogCaptureFixture) -> None:
         found = await run_judges([judge], FACTS, store=AnswerStore(None), plan=PLAIN)
     (mixture,) = {one.mixture for one in found}
     assert mixture.startswith("Model changed: oracle:card was served as v1 (")
-    said = markdown(Grading(FACTS, seed=1).report(found, "tests"), "Judges", "")
+    made = Grading(FACTS, seed=1).report(found, "tests")
+    said = made.document("Judges", "Card", "").markdown()
     assert mixture in said
     # The log tells it once, as soon as it is seen.
     (line,) = [r.getMessage() for r in caplog.records if "oracle:card" in r.getMessage()]

@@ -9,7 +9,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,13 +27,11 @@ from scenewright.evals.human_ratings.rated_units import RatedUnit, judged_of, ra
 from scenewright.evals.human_ratings.study import ASPECTS, POINTS, RatingError, RatingStudy, Rule
 from scenewright.evals.human_ratings.table import Rating, others_of
 from scenewright.evals.human_ratings.view import TITLES
+from scenewright.evals.reporting.charts import Chart
 from scenewright.evals.reporting.measured import Cell, MeasuredReport, MeasuredTable
 from scenewright.evals.statistics.agreement import Places, cohen
 from scenewright.evals.statistics.answers import PlainAnswer, agreement_answer, highest_answer
 from scenewright.evals.statistics.figures import Bootstrap, Figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
 
 PAPER: Mapping[str, float] = {
     "kappa_shape": 0.40,
@@ -107,15 +105,15 @@ def object_findings(
     tables = {
         "progress": MeasuredTable(
             title="How far the study is",
-            lead="Taken out by category: "
+            caption="Taken out by category: "
             + (", ".join(f"{name} {n}" for name, n in sorted(out.items())) or "none")
             + ".",
             rows=tuple({"state": STATES[name], "objects": n} for name, n in counts.items()),
         ),
         "agreement": MeasuredTable(
             title="Agreement of raters",
-            lead=f"Between the first {study.rule.raters} raters of an object. A re-evaluation is "
-            "left out here, since it is asked for only where the others differ by "
+            caption=f"Between the first {study.rule.raters} raters of an object. A re-evaluation "
+            "is left out here, since it is asked for only where the others differ by "
             f"{study.rule.apart} or more. 1 is full agreement, 0 is chance.",
             rows=tuple(
                 {"question": aspect, "kappa": one.kappa, "in the paper": PAPER[f"kappa_{aspect}"],
@@ -140,8 +138,8 @@ def object_findings(
         ),
         "raters": MeasuredTable(
             title="Each rater",
-            lead="Bias: the rater's score minus the mean of the others' on the same object. κ is "
-            "weighted, with that mean.",
+            caption="Bias: the rater's score minus the mean of the others' on the same object. κ "
+            "is weighted, with that mean.",
             rows=tuple(_raters(boot, everyone, objects)),
             heads={f"kappa_{aspect}": f"κ of {aspect}" for aspect in ASPECTS},
             digits=2,
@@ -150,7 +148,6 @@ def object_findings(
             title="Each pair of raters",
             rows=tuple(_pairs(boot, items, things, study.rule)),
             heads={aspect: f"κ of {aspect}" for aspect in ASPECTS},
-            folded=True,
         ),
         "sources": _groups("By what made the picture", (overall, *sources)),
         "categories": _groups(
@@ -255,7 +252,7 @@ def _pairs(
 def _groups(title: str, found: Sequence[Group]) -> MeasuredTable:
     return MeasuredTable(
         title=title,
-        lead="An object's score is the mean of all its raters; OcR is the mean of shape and "
+        caption="An object's score is the mean of all its raters; OcR is the mean of shape and "
         "texture. Then the shares of objects whose shape and texture differ by so much, and "
         "Spearman's correlation of the two.",
         rows=tuple(
@@ -272,7 +269,7 @@ def _picture(one: RatedUnit) -> str:
     return one.task.candidates[0].image
 
 
-def object_tiles(report: MeasuredReport) -> list[tuple[str, str, str]]:
+def object_stats(report: MeasuredReport) -> tuple[tuple[str, str, str], ...]:
     """Return label, value and note of the page's first figures."""
     progress, agreed = report.tables["progress"], report.tables["agreement"]
     raters = report.tables["raters"].names
@@ -282,45 +279,31 @@ def object_tiles(report: MeasuredReport) -> list[tuple[str, str, str]]:
         for aspect, kappa in zip(ASPECTS, agreed.figures("kappa"), strict=True)
     ]
     figures.append(("Evaluated again", over, PAPER["reevaluation"]))
-    return [
+    return (
         ("Raters", str(len(raters)), ""),
         ("Finished objects", str(progress.rows[0]["objects"]), ""),
         *(
             (label, Figure(value=figure.value).text(), f"the paper: {paper:.2f}")
             for label, figure, paper in figures
         ),
-    ]  # fmt: skip
+    )
 
 
-def object_plots(report: MeasuredReport) -> Iterator[tuple[str, str, Drawing]]:
+def object_charts(report: MeasuredReport) -> Iterator[Chart]:
     """Yield the plots that ``report`` has figures for (Liang et al., Figs. 3 to 6)."""
-    from scenewright.evals.reporting.plots import bar_chart, bars, chart, legend
-
     tables = report.tables
     if "categories" not in tables:
         return
-    scores = tables["scores"]
-    counts: dict[str, list[Figure]] = {
-        aspect: [Figure(value=float(str(row[aspect])), n=1) for row in scores.rows]
-        for aspect in ASPECTS
-    }
-    made, axes = chart("", "mean score of the raters, halves rounded up", "objects", (5.6, 3.2))
-    bars(axes, scores.names, counts)
-    yield "distribution", "Objects by score (Fig. 3)", legend(made, axes)
-    for name, title, first, most in (
-        ("sources", "source of the picture (Fig. 4)", 1, None),
-        ("categories", "category (Fig. 6)", 0, MOST_CATEGORIES),
-    ):
-        rows = slice(first, most)
-        means: dict[str, list[Figure]] = {
-            aspect: tables[name].figures(aspect)[rows] for aspect in ASPECTS
-        }
-        made = bar_chart(tables[name].names[rows], means, x="mean score", limits=(1.0, POINTS))
-        yield name, f"Shape and texture by {title}", made
-    sources = tables["sources"]
-    shares = {
-        gap: [Figure(value=float(str(row[gap])), n=1) for row in sources.rows[1:]] for gap in GAPS
-    }
-    about = "Difference of shape and texture of an object, by source of the picture (Fig. 5)"
-    made = bar_chart(sources.names[1:], shares, x="share of objects", limits=(0.0, 1.0))
-    yield "discrepancy", about, made
+    sources, both = tables["sources"], "Shape and texture by"
+    for name, rows, columns, title, limits in (
+        ("distribution", tables["scores"], ASPECTS, "Objects by mean score (Fig. 3)", (0, None)),
+        ("sources", sources, ASPECTS, f"{both} source of the picture (Fig. 4)", (1, POINTS)),
+        ("categories", tables["categories"], ASPECTS, f"{both} category (Fig. 6)", (1, POINTS)),
+        ("discrepancy", sources, GAPS, "Share of objects by difference of shape and texture "
+         "(Fig. 5)", (0, 1)),
+    ):  # fmt: skip
+        cells = [cell for cell in rows.cells(*columns) if cell["row"] != OVERALL]
+        yield Chart(
+            name, cells[: MOST_CATEGORIES * len(columns)], "row", "value", "bars",
+            series="column", title=title, limits=limits,
+        )  # fmt: skip

@@ -6,15 +6,15 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from scenewright.evals.human_ratings.comparison import Machine, confusion, panel_agreement
 from scenewright.evals.human_ratings.object_tables import (
+    object_charts,
     object_findings,
-    object_plots,
-    object_tiles,
+    object_stats,
 )
 from scenewright.evals.human_ratings.study import POINTS, Kind, RatingError, RatingStudy, put_file
 from scenewright.evals.human_ratings.table import (
@@ -28,6 +28,7 @@ from scenewright.evals.human_ratings.table import (
     others_of,
     units_of,
 )
+from scenewright.evals.reporting.charts import Chart
 from scenewright.evals.reporting.measured import (
     Cell,
     MeasuredReport,
@@ -45,15 +46,11 @@ from scenewright.evals.statistics.answers import (
 from scenewright.evals.statistics.estimates import Estimate, holm, paired
 from scenewright.evals.statistics.figures import (
     RESAMPLES,
-    Array,
     Bootstrap,
     Figure,
     Pictured,
     correlate,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
 
 SIGNIFICANT = 0.05
 """Level of p-values after Holm's correction."""
@@ -119,17 +116,18 @@ def write_rating_report(report: RatingReport, folder: Path) -> Path:
     Raises ``RatingError`` if they cannot be written.
     """
     objects = report.kind == "objects"
-    title, over = ("Realism of objects", "pictures") if objects else ("Human rating", "items")
+    kind, over = ("Realism of objects", "pictures") if objects else ("Human rating", "items")
     try:
         return write_report(
             report,
             folder,
-            (object_plots if objects else _plots)(report),
+            (object_charts if objects else _charts)(report),
             put_file,
-            title=f"{title}: {report.about}",
-            tiles=(object_tiles if objects else _tiles)(report),
-            notice=f"In brackets: 95 % intervals, a bootstrap of {report.resamples} resamples over "
-            f"{over}.",
+            kind=kind,
+            title=report.about or kind,
+            about=f"Below a figure: its 95 % interval, a bootstrap of {report.resamples} resamples "
+            f"over {over}. A dash: there was nothing to measure it on.",
+            stats=(object_stats if objects else _stats)(report),
         )
     except OSError as error:
         raise RatingError(f"{folder} cannot be written: {error.strerror or error}") from error
@@ -151,7 +149,7 @@ def _findings(
     metrics = {} if machine is None else machine.metrics
     tell("agreement of raters")
     shared = int(((~np.isnan(units.values)).sum(1) >= 2).sum())
-    pairs = MeasuredTable(title="Each pair of raters", rows=tuple(_pairs(units, boot)), folded=True)
+    pairs = MeasuredTable(title="Each pair of raters", rows=tuple(_pairs(units, boot)))
     choices: list[dict[str, Cell]] = []
     tables: dict[str, MeasuredTable] = {}
     for name, values in metrics.items() if units.kind == "choice" else ():
@@ -161,8 +159,8 @@ def _findings(
             key = f"choices{f'-{len(choices)}' if len(choices) > 1 else ''}"
             tables[key] = MeasuredTable(
                 title=f"Choices by {name}",
-                lead="Items by the choice of people (rows) and of the metric (columns); a tie is "
-                "split evenly.",
+                caption="Items by the choice of people (rows) and of the metric (columns); a tie "
+                "is split evenly.",
                 rows=tuple(
                     {"people ↓ machine →": arm, **dict(zip(names, map(float, each), strict=True))}
                     for arm, each in zip(names, counts, strict=True)
@@ -189,13 +187,13 @@ def _findings(
     tables = {
         "arms": MeasuredTable(
             title="The arms",
-            lead=f"Mean over items: {MEANS[units.kind]}.",
+            caption=f"Mean over items: {MEANS[units.kind]}.",
             rows=tuple(_arms(units, people, boot)),
         ),
         "positions": MeasuredTable(
             title="Positions and ties",
-            lead="How often each position on the page was chosen, from the first, ties left out; "
-            "and how often raters saw no difference, which counts as half a choice of both.",
+            caption="How often each position on the page was chosen, from the first, ties left "
+            "out; and how often raters saw no difference, which counts as half a choice of both.",
             rows=tuple(_positions(ratings, units, boot)),
             digits=2,
         ),
@@ -210,7 +208,7 @@ def _findings(
         "pairs": pairs,
         "choices": MeasuredTable(
             title="People's choice and the machine's",
-            lead="The arm that most raters chose, and the one with the highest value of the "
+            caption="The arm that most raters chose, and the one with the highest value of the "
             "metric. Items without a value of the metric are left out.",
             rows=tuple(choices),
             heads={"same": "the same arm", "chance": "by chance", "human_ties": "ties of people",
@@ -219,12 +217,12 @@ def _findings(
         **{f"table of {name}": one for name, one in tables.items()},
         "panels": MeasuredTable(
             title="People and panels, fact by fact",
-            lead="Against the majority of the raters.",
+            caption="Against the majority of the raters.",
             rows=tuple(row for row in panels if row["facts"]),
         ),
         "metrics": MeasuredTable(
             title="People and metrics",
-            lead=f"Rank correlation of {value} with each metric: over all pictures, among the "
+            caption=f"Rank correlation of {value} with each metric: over all pictures, among the "
             "pictures of one item, and over the means of the arms."
             + (f" Turned round, since less is better: {negated}." if negated else ""),
             rows=tuple(correlations),
@@ -245,7 +243,7 @@ def _findings(
     }
 
 
-def _tiles(report: RatingReport) -> list[tuple[str, str, str]]:
+def _stats(report: RatingReport) -> tuple[tuple[str, str, str], ...]:
     """Return label, value and note of the page's first figures."""
     found = report.tables["agreement"].figures("value")[0]
     note = (
@@ -253,9 +251,10 @@ def _tiles(report: RatingReport) -> list[tuple[str, str, str]]:
         if found.low is None or found.high is None
         else f"95 %: {found.low:.3f} to {found.high:.3f}"
     )
-    counts = [(name.capitalize(), str(report.counts[name]), "")
-              for name in ("raters", "items", "ratings")]  # fmt: skip
-    return [*counts, ("Krippendorff's α", Figure(value=found.value).text(), note)]
+    alpha = Figure(value=found.value).text()
+    counts = ((name.capitalize(), str(report.counts[name]), "")
+              for name in ("raters", "items", "ratings"))  # fmt: skip
+    return (*counts, ("Krippendorff's α", alpha, note))
 
 
 def short_names(arms: Sequence[str]) -> list[str]:
@@ -294,7 +293,7 @@ def _agreement(units: Units, boot: Bootstrap, pairs: MeasuredTable, shared: int)
     found["Pairs of raters who said the same"] = sameness(boot, units.items, units.values)
     return MeasuredTable(
         title="Agreement of raters",
-        lead=f"Of {len(units.keys)} {UNITS[units.kind]}s, {shared} were rated by two people or "
+        caption=f"Of {len(units.keys)} {UNITS[units.kind]}s, {shared} were rated by two people or "
         "more. 1 is full agreement, 0 is chance.",
         rows=tuple({"measure": name, "value": value} for name, value in found.items()),
     )
@@ -425,43 +424,30 @@ def _preferences(units: Units, people: Mapping[Pictured, float]) -> list[Contras
 _MOST_CONFUSIONS = 4
 
 
-def _plots(report: RatingReport) -> Iterator[tuple[str, str, Drawing]]:
+def _charts(report: RatingReport) -> Iterator[Chart]:
     """Yield the plots that ``report`` has figures for."""
-    from scenewright.evals.reporting.plots import bar_chart, chart, heat
-
-    def grid(values: Array, rows: Sequence[str], columns: Sequence[str], digits: int) -> Drawing:
-        made, axes = chart("", size=(2.6 + 0.7 * len(columns), 2.6 + 0.6 * len(rows)))
-        most = float(np.nanmax(np.abs(values), initial=1.0))
-        heat(axes, values, rows, columns, most=most, colors="RdBu", digits=digits)
-        return made
-
-    arms, tables = report.tables["arms"], report.tables
-    names, means = short_names(arms.names), MEANS[report.kind]
+    tables, means = report.tables, MEANS[report.kind]
+    arms = tables["arms"]
     if any(figure.value is not None for figure in arms.figures("value")):
-        even = [("even", 1 / len(names))] if report.kind == "choice" else []
-        limits = (1.0, float(POINTS)) if report.kind == "score" else (0.0, 1.0)
-        made = bar_chart(names, {"": arms.figures("value")}, x=means, limits=limits, lines=even)
-        yield "arms", f"The arms: {means}", made
-    raters = tables["raters"].names
-    if "pairs" in tables and len(raters) > 2:
-        values = np.full((len(raters), len(raters)), np.nan)
-        pairs = tables["pairs"]
-        for row, kappa in zip(pairs.rows, pairs.figures("kappa"), strict=True):
-            a, b = raters.index(str(row["first"])), raters.index(str(row["second"]))
-            values[a, b] = values[b, a] = np.nan if kappa.value is None else kappa.value
-        yield "raters", "Cohen's κ of each pair of raters", grid(values, raters, raters, 2)
+        yield Chart(
+            "arms", arms.rows, "arm", "value", "bars", title=f"The arms: {means}", xlabel=means,
+            limits=(1, POINTS) if report.kind == "score" else (0, 1),
+            rules={"even": 1 / len(arms.rows)} if report.kind == "choice" else {},
+        )  # fmt: skip
+    if "pairs" in tables and len(tables["raters"].rows) > 2:
+        pairs = [*tables["pairs"].rows]
+        pairs += [row | {"first": row["second"], "second": row["first"]} for row in pairs]
+        title = "Cohen's κ of each pair of raters"
+        yield Chart("raters", pairs, "first", "kappa", "heat", series="second", title=title)
     metrics = tables["choices"].names if "choices" in tables else []
     for number, metric in enumerate(metrics[:_MOST_CONFUSIONS], start=1):
         name = "choices" if number == 1 else f"choices-{number}"
-        rows = tables[f"table of {name}"].rows
-        counts = np.array([[row[name] for name in names] for row in rows], np.float64)
-        about = f"People's choice (rows) and that of {metric} (columns), in items"
-        yield name, about, grid(counts, names, names, 2)
+        title = f"People's choice (rows) and that of {metric} (columns), in items"
+        rows = tables[f"table of {name}"].cells()
+        yield Chart(name, rows, "column", "value", "heat", series="row", title=title)
     if "metrics" in tables:
-        found = tables["metrics"]
-        series = {
-            "Spearman's": found.figures("spearman"),
-            "Kendall's τ-b": found.figures("kendall"),
-        }
-        made = bar_chart(found.names, series, x="rank correlation with people")
-        yield "metrics", "How far metrics rank pictures as people do", made
+        yield Chart(
+            "metrics", tables["metrics"].cells("spearman", "kendall"), "row", "value", "bars",
+            series="column", title="How far metrics rank pictures as people do",
+            xlabel="rank correlation with people",
+        )  # fmt: skip

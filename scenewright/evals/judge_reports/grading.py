@@ -258,10 +258,11 @@ class Grading:
         tables = {
             "quality": MeasuredTable(
                 title="How right",
-                lead=f"{self.truth.mean():.2f} of the facts hold, which is the right rate of yes. "
-                "Balanced: mean of sensitivity and specificity, 0.5 is guessing. False premise: "
-                "how often yes was said of a thing that is not in the picture. Brier: mean squared "
-                "error of the probabilities; ECE: expected calibration error in 10 bins.",
+                caption=f"{self.truth.mean():.2f} of the facts hold, which is the right rate of "
+                "yes. Balanced: mean of sensitivity and specificity, 0.5 is guessing. False "
+                "premise: how often yes was said of a thing that is not in the picture. Brier: "
+                "mean squared error of the probabilities; ECE: expected calibration error in 10 "
+                "bins.",
                 rows=tuple(rows[0] for rows in found),
                 heads=_QUALITY,
             ),
@@ -272,7 +273,7 @@ class Grading:
             ),
             "stability": MeasuredTable(
                 title="How steady",
-                lead="Pairs of forms of one question: share with the same choice, and mean "
+                caption="Pairs of forms of one question: share with the same choice, and mean "
                 'difference |ΔP| of the probabilities. yes/no: "Yes or no?" against "No or yes?"; '
                 'choice: options in another order; turned: "no visible relationship" in another '
                 "place too, where runs never put it; words: paraphrases.",
@@ -281,22 +282,23 @@ class Grading:
             ),
             "positions": MeasuredTable(
                 title="Position bias",
-                lead="Every option stood in every place equally often; a judge that goes by what "
-                "it sees chooses each place equally often. First and last: share of that place "
-                'minus the even share. "+ none last": "no visible relationship" was kept last, as '
-                "in runs, and choices of it are left out. p: of Pearson's χ² against equal shares.",
+                caption="Every option stood in every place equally often; a judge that goes by "
+                "what it sees chooses each place equally often. First and last: share of that "
+                'place minus the even share. "+ none last": "no visible relationship" was kept '
+                "last, as in runs, and choices of it are left out. p: of Pearson's χ² against "
+                "equal shares.",
                 rows=tuple({name: row.get(name) for name in most} for row in places),
                 digits=2,
             ),
             "alike": MeasuredTable(
                 title="How alike",
-                lead="1: the same votes; 0: as by chance.",
+                caption="1: the same votes; 0: as by chance.",
                 rows=tuple(alike),
                 heads={"kappa": "Cohen's κ"},
             ),
             "unscored": MeasuredTable(
                 title="Unscored, and absent things",
-                lead="Questions without a usable answer, as they are and in other orders and "
+                caption="Questions without a usable answer, as they are and in other orders and "
                 "words. Claims: share of choices about absent things that claim any relation.",
                 rows=tuple(
                     _silence(run) | {"claims": one.claims_absent()}
@@ -305,20 +307,20 @@ class Grading:
             ),
             "tokens": MeasuredTable(
                 title="Tokens",
-                lead="Of a fact and of a picture: of questions put as they are. In all: also of "
+                caption="Of a fact and of a picture: of questions put as they are. In all: also of "
                 "the variants, and of earlier, interrupted reports.",
                 rows=tuple(_tokens(run, self.n_pictures) for run in judge_runs),
                 digits=0,
             ),
             "dollars": MeasuredTable(
                 title="US dollars",
-                lead="As for tokens.",
+                caption="As for tokens.",
                 rows=tuple(_dollars(run, self.n_pictures) for run in judge_runs),
                 digits=6,
             ),
             "latency": MeasuredTable(
                 title="Seconds",
-                lead="Of a call: median, and what 95 % stay within, by the clock of the judge "
+                caption="Of a call: median, and what 95 % stay within, by the clock of the judge "
                 "(waiting in line is not counted).",
                 rows=tuple(map(_latency, judge_runs)),
             ),
@@ -392,7 +394,7 @@ class Grading:
         low, high = spec.unsure
         return MeasuredTable(
             title="Cascade",
-            lead=f"First {', '.join(spec.first)}; where their probability lies from {low:g} to "
+            caption=f"First {', '.join(spec.first)}; where their probability lies from {low:g} to "
             f"{high:g}, also {', '.join(rest)}.",
             rows=tuple({"measure": name, "share": share} for name, share in shares.items()),
         )

@@ -31,7 +31,8 @@ from scenewright.evals.human_ratings.study import (
     Thing,
 )
 from scenewright.evals.human_ratings.table import Rating, ratings_of
-from scenewright.evals.statistics.figures import Bootstrap, Figure
+from scenewright.evals.statistics.estimates import Estimate
+from scenewright.evals.statistics.figures import Bootstrap
 from tests.evals.human_ratings.rated_objects import objects_study, rate_next, said
 
 ABC = ("sofa", "vase", "shirt")
@@ -78,15 +79,15 @@ def report(of: RatingStudy, ratings: Sequence[Rating]) -> RatingReport:
     return rating_report(ratings, of, about="by hand", resamples=50)
 
 
-def agreed(made: RatingReport, aspect: str, measure: str) -> Figure:
+def agreed(made: RatingReport, aspect: str, measure: str) -> Estimate:
     return made.figure("agreement", aspect, measure)
 
 
-def repeated(made: RatingReport) -> Figure:
+def repeated(made: RatingReport) -> Estimate:
     return made.figure("over_objects", "rate of re-evaluation", "here")
 
 
-def source(made: RatingReport, name: str, measure: str) -> Figure:
+def source(made: RatingReport, name: str, measure: str) -> Estimate:
     return made.figure("sources", name, measure)
 
 
@@ -131,7 +132,7 @@ def test_counts_by_hand(by_hand: RatingReport) -> None:
     counts = by_hand.counts
     assert (counts["objects"], counts["finished"], counts["once"]) == (7, 3, 1)
     assert (counts["waiting"], counts["reevaluated"], counts["excluded"]) == (1, 1, 1)
-    assert by_hand.tables["progress"].lead == "Taken out by category: vase 1."
+    assert by_hand.tables["progress"].caption == "Taken out by category: vase 1."
     assert counts["untouched"] == 1
     # Two of the four objects with two first ratings: shape 1 and 4, texture 1 and 5.
     assert repeated(by_hand).value == pytest.approx(0.5)
@@ -262,7 +263,7 @@ def test_the_page_the_data_and_the_plots(by_hand: RatingReport, tmp_path: Path) 
     for part in ("Cohen's κ", "0.400", "0.340", "taken out", "vase 1", "Shape and structure"):
         assert part in text
     for name in ("distribution", "sources", "categories", "discrepancy"):
-        assert f'src="{name}.svg"' in text
+        assert f'href="{name}.svg"' in text
         assert (tmp_path / "r" / f"{name}.png").stat().st_size > 2000
     data = json.loads((tmp_path / "r" / "report.json").read_text("utf-8"))
     assert RatingReport.model_validate(data) == by_hand

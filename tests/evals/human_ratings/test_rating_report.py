@@ -316,7 +316,7 @@ async def test_a_report_on_an_evaluation_from_the_pages_to_the_file(tmp_path: Pa
         rows = [[*row.values()][1:] for row in report.tables[f"table of {name}"].rows]
         # The machine always takes the last arm.
         assert np.sum(rows, axis=0) == pytest.approx([0, 0, 0, 6])
-    assert report.tables["metrics"].lead.endswith("since less is better: fid.")
+    assert report.tables["metrics"].caption.endswith("since less is better: fid.")
     # Always the second position: the report shows it.
     assert positions(report) == [0.0, 1.0, 0.0, 0.0]
     for row in report.tables["raters"].rows:

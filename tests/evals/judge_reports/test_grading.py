@@ -10,8 +10,7 @@ from scenewright.core.questions import NO_RELATION
 from scenewright.evals.judge_reports.grading import TOGETHER, Grading, JudgeReport
 from scenewright.evals.judge_reports.judge_runs import PLAIN, VariantPlan, run_judges
 from scenewright.evals.judge_reports.synthetic_facts import synthetic_facts
-from scenewright.evals.reporting.measured import markdown
-from scenewright.evals.statistics.figures import Figure
+from scenewright.evals.statistics.estimates import Estimate
 from scenewright.providers import AnswerStore
 from tests.evals.oracle import Choose, Oracle, right
 
@@ -60,7 +59,7 @@ async def test_a_judge_without_faults() -> None:
     for row in found.tables["positions"].rows:
         shares = [cell for name, cell in row.items() if name.startswith("place") and cell]
         for share in shares:
-            assert isinstance(share, Figure)
+            assert isinstance(share, Estimate)
             assert share.value == pytest.approx(1 / len(shares))
         assert row["p"] == pytest.approx(1.0)
     assert remarks(found) == [f"{len(FACTS)} answers: probability by verbalized"]
@@ -164,7 +163,7 @@ async def test_a_cascade_is_replayed() -> None:
     judges = [Oracle(FACTS, name="cheap", sure=0.95), Oracle(FACTS, name="dear")]
     found = await run_judges(judges, FACTS, store=AnswerStore(None), plan=PLAIN)
     made = Grading(FACTS).report(found, "tests", CascadeSpec(first=("oracle:cheap",)))
-    assert made.tables["cascade"].lead.endswith("also oracle:dear.")
+    assert made.tables["cascade"].caption.endswith("also oracle:dear.")
     assert made.cell("cascade", "answers saved", "share") == pytest.approx(0.5)
     assert made.cell("cascade", "same verdict as the full panel", "share") == 1.0
 
@@ -176,7 +175,7 @@ async def test_the_report_can_be_kept_and_shown() -> None:
     made = await report(*judges())
     assert JudgeReport.model_validate_json(made.model_dump_json()) == made
     assert await report(*judges()) == made
-    page = markdown(made, "Judges", made.summary())
+    page = made.document("Judges", "Card", made.summary()).markdown()
     for found in made.tables.values():
         assert f"## {found.title}" in page
         assert len({tuple(row) for row in found.rows}) == 1
