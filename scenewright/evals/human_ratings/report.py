@@ -29,6 +29,7 @@ from scenewright.evals.human_ratings.table import (
     units_of,
 )
 from scenewright.evals.reporting.charts import Chart
+from scenewright.evals.reporting.frames import NO_VALUE
 from scenewright.evals.reporting.measured import (
     Cell,
     MeasuredReport,
@@ -43,11 +44,10 @@ from scenewright.evals.statistics.answers import (
     agreement_answer,
     best_answer,
 )
-from scenewright.evals.statistics.estimates import Estimate, holm, paired
+from scenewright.evals.statistics.estimates import Estimate, holm, number, paired
 from scenewright.evals.statistics.figures import (
     RESAMPLES,
     Bootstrap,
-    Figure,
     Pictured,
     correlate,
 )
@@ -249,9 +249,9 @@ def _stats(report: RatingReport) -> tuple[tuple[str, str, str], ...]:
     note = (
         "needs two raters of the same"
         if found.low is None or found.high is None
-        else f"95 %: {found.low:.3f} to {found.high:.3f}"
+        else f"95 %: {number(found.low, 3)} to {number(found.high, 3)}"
     )
-    alpha = Figure(value=found.value).text()
+    alpha = NO_VALUE if found.value is None else number(found.value, 3)
     counts = ((name.capitalize(), str(report.counts[name]), "")
               for name in ("raters", "items", "ratings"))  # fmt: skip
     return (*counts, ("Krippendorff's α", alpha, note))
@@ -440,8 +440,8 @@ def _charts(report: RatingReport) -> Iterator[Chart]:
         title = "Cohen's κ of each pair of raters"
         yield Chart("raters", pairs, "first", "kappa", "heat", series="second", title=title)
     metrics = tables["choices"].names if "choices" in tables else []
-    for number, metric in enumerate(metrics[:_MOST_CONFUSIONS], start=1):
-        name = "choices" if number == 1 else f"choices-{number}"
+    for at, metric in enumerate(metrics[:_MOST_CONFUSIONS], start=1):
+        name = "choices" if at == 1 else f"choices-{at}"
         title = f"People's choice (rows) and that of {metric} (columns), in items"
         rows = tables[f"table of {name}"].cells()
         yield Chart(name, rows, "column", "value", "heat", series="row", title=title)
