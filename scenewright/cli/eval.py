@@ -1,14 +1,16 @@
 """``scenewright eval``: evaluate text-to-image models on facts, and report the results.
 
 Args:
-    config: A TOML file; its paths are relative to its folder (docs/evaluating.md).
+    config: A TOML file, whose paths are relative to its folder (docs/evaluating.md), or the name of
+        a recipe (docs/public-benchmarks.md).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
 from rich.text import Text
 
 from scenewright.cli import console as terminal
@@ -23,6 +25,7 @@ from scenewright.config import OnModelChange
 from scenewright.evals.reporting.words import p_value, score, signed
 
 if TYPE_CHECKING:
+    from scenewright.evals.recipes.benchmark_scores import BenchmarkScores
     from scenewright.evals.store.results import Results
 
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     )
 )
 @option_groups(
+    Recipe="models judge loop limit per_prompt",
     Evaluation="out retry include_doubtful on_model_change sentinels yes",
     Workers="engine workers address",
     Output="quiet as_json",
@@ -40,6 +44,11 @@ if TYPE_CHECKING:
 def run(
     config: Path,
     out: options.EvalOut = None,
+    models: options.RecipeModels = "",
+    judge: options.RecipeJudge = None,
+    loop: options.Loop = None,
+    limit: options.Limit = None,
+    per_prompt: options.OptionalPositive = None,
     yes: options.Yes = False,
     retry: options.Retry = False,
     include_doubtful: bool = False,
@@ -53,8 +62,10 @@ def run(
 ) -> terminal.Exit:
     """Run the evaluation that CONFIG describes, or continue it.
 
-    Shows what it will take and asks above the limit (limit_usd). The same command continues an
-    interrupted evaluation; failures are recorded with their reasons, and tried again with --retry.
+    CONFIG is a file or a public benchmark by name (`eval recipes`), whose published scores are then
+    shown beside ours. Shows what it will take and asks above the limit (limit_usd). The same
+    command continues an interrupted evaluation; failures are recorded with their reasons, and tried
+    again with --retry.
 
     Exit codes: 0 all is scored; 1 finished, but something failed or is unscored; 2 wrong input;
     3 could not run; 130 interrupted.
@@ -65,7 +76,7 @@ def run(
     from scenewright.evals.runner.runner import run_eval
 
     place = engine_of(engine, workers, address)
-    asked, folder = load_evaluation(config, out)
+    asked, folder = load_evaluation(config, out, models, judge, loop, limit, per_prompt)
     changed = without_none(on_model_change=on_model_change, sentinels=sentinels)
     changed |= without_none(include_doubtful=include_doubtful or None)
     asked = asked.model_copy(update=changed)
@@ -93,8 +104,16 @@ def run(
             )
         )
     summary = summarize(results)
+    if asked.recipe:
+        from scenewright.evals.recipes.benchmark_scores import benchmark_scores, write
+
+        scores = benchmark_scores(results)
+        summary["benchmark"] = scores.table.records()
+        write(scores, results.folder)
     terminal.print_if_json(summary)
     print_summary(results, summary)
+    if asked.recipe:
+        print_benchmark(scores)
     lost = summary["failed"] or summary["unscored"] or summary["partly"]
     return terminal.Exit.MISSING if lost else terminal.Exit.OK
 
@@ -120,6 +139,55 @@ def metrics(as_json: options.Json = False) -> None:
         terminal.say(Text.assemble((f"{name:<12} ", "bold"), entry.about))
         for option, meaning in entry.options.items():
             terminal.say(f"{'':<12}   {option}: {meaning}")
+
+
+def recipes(
+    name: Annotated[str | None, typer.Argument()] = None, as_json: options.Json = False
+) -> None:
+    """List the public benchmarks that `eval run` knows by name, or show the rules of one.
+
+    Args:
+        name ([NAME]): One of them, or a file.
+    """
+    from scenewright.evals.recipes.recipe import load_recipe, recipe_names
+
+    found = {one: load_recipe(one) for one in ((name,) if name else recipe_names())}
+    data = {k: one.model_dump() | {"licence": one.licence} for k, one in found.items() if one}
+    if not data:
+        raise terminal.fail(f"there is no recipe {name}: use one of {', '.join(recipe_names())}")
+    terminal.print_if_json(data)
+    for key, recipe in data.items():
+        terminal.say(Text.assemble((f"{key:<14} ", "bold"), recipe["title"], ": ", recipe["about"]))
+        for field in ("paper", "page", "licence", "version", "judge", "images") if name else ():
+            terminal.say(f"{'':<14} {field}: {recipe[field]}")
+        for field in ("differs", "untried") if name else ():
+            for sentence in recipe[field]:
+                terminal.say(f"{'':<14} {field}: {sentence}")
+
+
+def benchmark(folder: options.EvalFolder, as_json: options.Json = False) -> None:
+    """Show a public benchmark's published scores beside ours, and write benchmark.md and .csv."""
+    from scenewright.evals.recipes.benchmark_scores import benchmark_scores, write
+    from scenewright.evals.store.results import Results
+
+    found = benchmark_scores(Results(folder))
+    page = write(found, folder)
+    terminal.print_if_json(found.table.records())
+    print_benchmark(found)
+    terminal.say(str(page))
+
+
+def print_benchmark(found: BenchmarkScores) -> None:
+    """Print the scores of a benchmark, and what was not scored."""
+    rows = [
+        (row.title, *(cell.text(column.digits, False)
+                      for cell, column in zip(row.cells, found.table.columns, strict=True)))
+        for row in found.table.rows
+    ]  # fmt: skip
+    terminal.say(found.table.title, "bold")
+    terminal.print_table(("score", *(f">{one.title}" for one in found.table.columns)), rows)
+    for sentence in (*found.unscored, *found.notes):
+        terminal.say(sentence)
 
 
 def summarize(results: Results) -> dict[str, Any]:
@@ -441,6 +509,6 @@ app = App(
     help="Evaluate text-to-image models on facts: a data set × models and strategies × judges × "
     "metrics, as configured in a TOML file."
 )
-for _command in (run, report, compare, metrics, export, peers, plan):
+for _command in (run, report, compare, metrics, export, peers, plan, recipes, benchmark):
     app.command()(_command)
 app.add_typer(xtc, name="xtc")

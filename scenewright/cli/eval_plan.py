@@ -27,6 +27,7 @@ GIB = 2**30
 
 
 @option_groups(
+    Recipe="models judge loop limit per_prompt",
     Size="images backends judges rounds workers at_work disk deadline machine_usd",
     Figures="pilot source figures save",
     Output="out as_json",
@@ -35,6 +36,11 @@ def plan(
     context: typer.Context,
     config: Annotated[Path | None, typer.Argument()] = None,
     out: options.EvalOut = None,
+    models: options.RecipeModels = "",
+    judge: options.RecipeJudge = None,
+    loop: options.Loop = None,
+    limit: options.Limit = None,
+    per_prompt: options.OptionalPositive = None,
     images: options.OptionalPositive = None,
     backends: options.Positive = 1,
     judges: Annotated[int | None, typer.Option(min=0)] = None,
@@ -77,7 +83,6 @@ def plan(
         disk: GiB of disk; by default what is free here.
     """
     from scenewright.config.settings import load_settings
-    from scenewright.evals.runner.config import load_config
     from scenewright.evals.runner.estimating import estimate
     from scenewright.evals.runner.measuring import figures_from
     from scenewright.evals.runner.measuring import pilot as run_pilot
@@ -88,9 +93,12 @@ def plan(
         for param in context.command.params
         if (origin := context.get_parameter_source(param.name or "")) and origin.name != "DEFAULT"
     }
-    if config is not None and chosen <= {"config", "out", "as_json"}:
+    asked, folder = None, Path()
+    if config is not None:
+        asked, folder = load_evaluation(config, out, models, judge, loop, limit, per_prompt)
+    counts_alone = {"config", "out", "models", "judge", "loop", "limit", "per_prompt", "as_json"}
+    if asked is not None and config is not None and chosen <= counts_alone:
         # No option needs measured figures.
-        asked, folder = load_evaluation(config, out)
         counted = terminal.run_async(estimate(asked, folder, root=config.parent))
         terminal.print_if_json(estimate_data(counted))
         print_estimate(counted, asked, folder, terminal.console())
@@ -107,7 +115,7 @@ def plan(
     if deadline is not None and not deadline > 0:
         raise terminal.fail("--deadline is a number of hours above 0")
     settings = load_settings()
-    setting = None if config is None else load_config(config)
+    setting = asked
     root = None if config is None else config.parent
     if setting is None:
         cells, at_work = (images or 0) * backends, at_work or 8
@@ -135,11 +143,22 @@ def plan(
     return terminal.Exit.MISSING if late or sized.fits is False else terminal.Exit.OK
 
 
-def load_evaluation(config: Path, out: Path | None) -> tuple[EvalConfig, Path]:
-    """Return the evaluation of ``config``, and its folder."""
-    from scenewright.evals.runner.config import load_config
+def load_evaluation(
+    config: Path,
+    out: Path | None,
+    models: str = "",
+    judge: list[str] | None = None,
+    loop: int | None = None,
+    limit: int | None = None,
+    per_prompt: int | None = None,
+) -> tuple[EvalConfig, Path]:
+    """Return the evaluation of ``config``, a file or a recipe, and its folder."""
+    from scenewright.evals.recipes.recipe import load_evaluation as load
 
-    asked = load_config(config)
+    asked = load(
+        str(config), terminal.split_list(models), judges=terminal.split_list(judge),
+        loop=loop, limit=limit, images=per_prompt,
+    )  # fmt: skip
     return asked, out if out is not None else Path("evals") / asked.name
 
 

@@ -28,6 +28,11 @@ Args:
     on_model_change: If a judge is served by another version than before: stop with an error (what
         is judged is kept), split the tables by version, or accept the mixture and note it. Default:
         what CONFIG says, else stop.
+    models (PROFILE[,PROFILE…]): Profiles that draw, for a recipe; default: yours.
+    judge (JUDGE[,JUDGE…]): Judges of a recipe's metrics as kind:model, in place of the report
+        judges of your profile; can be given several times.
+    loop (N): Also run the loop, and the best of N: each may draw N pictures of an item.
+    per_prompt (N): Pictures of each prompt of a recipe; default 1.
     sentinels: Sentinel questions for each question to a judge behind an API, to notice a model
         exchanged under its old name; 0 asks none. Default: what CONFIG says, else 0.05.
 """
@@ -83,6 +88,9 @@ Pictures = Annotated[
     list[Path], typer.Argument(metavar="PICTURE...", help="Picture files, or folders of them.")
 ]
 Judges = Annotated[list[str] | None, typer.Option("--judges", "-j")]
+RecipeModels = Annotated[str, typer.Option("--models", "-m")]
+RecipeJudge = Annotated[list[str] | None, typer.Option("--judge", "-j")]
+Loop = Annotated[int | None, typer.Option("--loop", min=2)]
 Detector = Annotated[str | None, typer.Option("--detector", "-d")]
 Address = Annotated[str, typer.Option(show_default=False)]
 

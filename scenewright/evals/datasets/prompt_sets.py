@@ -14,7 +14,8 @@ group, the challenge its category. Ids count the rows: ``p0001`` is the first.
 **T2I-CompBench** (Huang et al., NeurIPS 2023): a folder of text files, one prompt a line. The name
 of a file has its category and split: ``color_val.txt``, ``3d_spatial_train.txt``; ``color.txt``
 without a split is the whole of a category. Categories are grouped as in the paper: attribute
-binding, object relationships, numeracy, complex.
+binding, object relationships, numeracy, complex. Complex prompts that ``complex_val_spatial.txt``
+or ``complex_val_action.txt`` list have no action, or no place, to be measured (``meta``).
 
 **TIFA v1.0** (Hu et al., ICCV 2023): ``tifa_v1.0_text_inputs.json`` is a list of prompts (id,
 caption, and for captions of COCO the number of their photo), ``tifa_v1.0_question_answers.json`` a
@@ -215,6 +216,8 @@ COMPBENCH_GROUPS: dict[str, str] = {
 }
 """Category → group of the item."""
 COMPBENCH_SPLITS = ("val", "train", "all")
+THREE_IN_ONE = "three_in_one"
+"""Key of a complex item's ``meta``: ``spatial`` or ``action``, where it has that alone."""
 REPEATED = "prompt that its category has already"
 _NAME = re.compile(r"(?P<category>.+?)(?:_(?P<split>train|val))?\.txt")
 
@@ -288,6 +291,7 @@ def _compbench_items(
     for category, file in files:
         if category != last:
             seen, last = set(), category
+        alone = _listed_alone(file) if category == "complex" else {}
         for number, line in lines_of(file):
             prompt = " ".join(line.split())
             if prompt in seen:
@@ -299,8 +303,22 @@ def _compbench_items(
                 id=f"{file.stem}-{number:05d}",
                 group=COMPBENCH_GROUPS.get(category, ""),
                 category=category,
-                **said_of(prompt, parse),
+                **said_of(prompt, parse, alone.get(_sentence(prompt))),
             )
+
+
+def _listed_alone(file: Path) -> dict[str, dict[str, str]]:
+    """Return sentence → ``meta`` of the complex prompts that lists beside ``file`` name."""
+    return {
+        _sentence(" ".join(line.split())): {THREE_IN_ONE: kind}
+        for kind in ("action", "spatial")
+        if (beside := file.with_name(f"{file.stem}_{kind}.txt")).is_file()
+        for _, line in lines_of(beside)
+    }
+
+
+def _sentence(prompt: str) -> str:
+    return prompt.partition(".")[0].lower()
 
 
 TIFA_VERSION = 2

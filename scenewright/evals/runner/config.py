@@ -190,6 +190,8 @@ class EvalConfig(DrawingConfig):
     exchanged under its old name; 0 asks none. Judges on this machine are never asked any."""
     keep_runs: bool = True
     """Whether the run folders of finished loops are kept."""
+    recipe: str = Field(default="", exclude_if=lambda told: not told)
+    """Public benchmark that it is (:mod:`scenewright.evals.recipes`), by its name or file."""
 
     @field_validator("metrics", mode="before")
     @classmethod

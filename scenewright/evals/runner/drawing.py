@@ -329,19 +329,14 @@ def _rounds(result: RunResult, images: ImageStore, first: dict[str, Any]) -> lis
                 reference_image=record.reference_image or "",
                 images_drawn=before["images_drawn"] + int(record.reference_image is not None),
                 seconds=record.seconds + before["seconds"],
-                work=_sum(record.work, before["work"]),
+                # The loop was given its first picture: the work was this arm's, or another's.
+                work=before["work"] if lent else record.work,
                 usd=float(total.get("usd", 0.0)) + before["usd"],
                 tokens_in=int(total.get("tokens_in", 0)) + before["tokens_in"],
                 tokens_out=int(total.get("tokens_out", 0)) + before["tokens_out"],
             )
         )
     return rows
-
-
-def _sum(*parts: float | None) -> float | None:
-    """Return the sum of ``parts``; None if one is not known."""
-    known = [part for part in parts if part is not None]
-    return sum(known) if len(known) == len(parts) else None
 
 
 def _read_in(record: RoundRecord, first: Mapping[str, Any] | None) -> dict[str, Any]:

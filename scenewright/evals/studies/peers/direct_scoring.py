@@ -61,17 +61,21 @@ _COSTS = ("tokens_in", "tokens_out", "usd", "seconds")
 _SPENT = {*_COSTS, "model", "prompt_id"}
 
 
-def mark_fact(key: str, said: str = "") -> Fact:
-    """Return the fact that asks for one mark; ``said`` is the text, for consistency alone."""
+def mark_fact(key: str, said: str = "", *, question: str = "", highest: int = HIGHEST) -> Fact:
+    """Return the fact that asks for one mark from 0 to ``highest``.
+
+    ``said`` is the text, for consistency alone; ``question`` replaces that of direct scoring.
+    """
+    marks = tuple(map(str, range(highest + 1)))
     return Fact(
         id=f"direct:{key}",
         kind="object",
         subject="picture",
         key=key,
         statement=said or key,
-        question=_QUESTIONS[key].replace("{text}", said),
-        options=MARKS,
-        expected=MARKS[-1],
+        question=question or _QUESTIONS[key].replace("{text}", said),
+        options=marks,
+        expected=marks[-1],
     )
 
 
@@ -191,20 +195,17 @@ class OptionRater:
         return self.judge.caps
 
     async def answer(self, image: Image.Image, facts: Sequence[Fact]) -> list[Answer]:
-        """Answer as the port says; a fact is eleven questions where there are probabilities."""
+        """Answer as the port says; a fact is a question a mark where there are probabilities."""
         if self.caps.probability != "logprob":
             given = await self.judge.answer(image, facts)
             return [self._marked(fact, said) for fact, said in zip(facts, given, strict=True)]
         asked = [
             fact.model_copy(update={"id": f"{fact.id}={mark}", "expected": mark})
             for fact in facts
-            for mark in MARKS
+            for mark in fact.options
         ]
-        given = await self.judge.answer(image, asked)
-        of = len(MARKS)
-        return [
-            self._expected(fact, given[at * of : (at + 1) * of]) for at, fact in enumerate(facts)
-        ]
+        given = iter(await self.judge.answer(image, asked))
+        return [self._expected(fact, [next(given) for _ in fact.options]) for fact in facts]
 
     async def aclose(self) -> None:
         """Leave the judge open: its owner closes it."""
@@ -216,7 +217,7 @@ class OptionRater:
                 why = said.reason or "gave no probability of each mark"
                 return unscored(self.id, [fact], why)[0]
             mark = sum(float(option) * share for option, share in said.distribution.items())
-        elif said.state not in ("yes", "no") or said.choice not in MARKS:
+        elif said.state not in ("yes", "no") or said.choice not in fact.options:
             return unscored(self.id, [fact], said.reason or "chose no mark")[0]
         else:
             mark = float(said.choice)
@@ -275,12 +276,13 @@ def read_marks(data: Mapping[str, Any], keys: Sequence[str]) -> tuple[dict[str, 
 def _answer(
     fact: Fact, judge: str, mark: float, method: Any, prompt: Prompt | None, why: str
 ) -> Answer:
+    share = min(1.0, mark / (len(fact.options) - 1))
     return Answer(
         fact_id=fact.id,
         judge_id=judge,
         # The port's two states; a mark of the middle is no vote for the picture.
-        state="yes" if mark > HIGHEST / 2 else "no",
-        probability=min(1.0, mark / HIGHEST),
+        state="yes" if share > 0.5 else "no",
+        probability=share,
         method=method,
         rationale=why,
         prompt_id="" if prompt is None else prompt.ref,

@@ -176,6 +176,7 @@ class Tifa(QuestionMetric):
     """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
 
     name = "tifa"
+    maker = 2
 
     def reduce(self, facts: Sequence[Fact], likely: Array) -> float | None:
         """Return :func:`tifa_score`."""
@@ -184,15 +185,22 @@ class Tifa(QuestionMetric):
     def noted(
         self, facts: Sequence[Fact], answers: Mapping[str, Sequence[Answer]], likely: Array
     ) -> dict[str, float | None]:
-        """Return ``type:NAME``, the aggregator's mean over the questions of one type of element.
+        """Return :func:`by_type`."""
+        return by_type(facts, likely)
 
-        Without types the kinds of facts are used.
-        """
-        types = np.array([fact.key or fact.kind for fact in facts])
-        return {
-            f"type:{name}": self.reduce(facts, likely[types == name])
-            for name in sorted(set(types.tolist()))
-        }
+
+def by_type(facts: Sequence[Fact], likely: Array) -> dict[str, float | None]:
+    """Return the means of the probabilities (n_facts,) by type of question, and their numbers.
+
+    Parts: ``type:NAME`` is the mean over the answered questions of a type (the fact's key, else its
+    kind), ``answered:NAME`` their number, so that questions of several pictures can be pooled.
+    """
+    types = np.array([fact.key or fact.kind for fact in facts])
+    parts: dict[str, float | None] = {}
+    for name in sorted(set(types.tolist())):
+        mine = likely[(types == name) & ~np.isnan(likely)]
+        parts |= {f"type:{name}": tifa_score(mine), f"answered:{name}": float(len(mine))}
+    return parts
 
 
 def tifa_score(likely: Array) -> float | None:
@@ -222,14 +230,36 @@ def make_tifa(
     return Tifa(metric_judges_of(Tifa.name, here, **voting), asker, count)
 
 
+DEPENDENCIES = ("chain", "parents")
+
+
 class Dsg(QuestionMetric):
     """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
 
     name = "dsg"
 
+    def __init__(
+        self,
+        bench: MetricJudges,
+        asker: QuestionSource,
+        count: str = "choices",
+        dependency: str = "chain",
+    ) -> None:
+        """Ask the questions of ``asker``; ``dependency`` is one of :data:`DEPENDENCIES`.
+
+        Raises ``MetricError`` for another.
+        """
+        super().__init__(bench, asker, count)
+        self._chain = text("dependency", dependency, DEPENDENCIES) == "chain"
+
+    def wording(self) -> str:
+        """Return the questions' source, and whose denial makes a question void."""
+        said = super().wording()
+        return said if self._chain else f"parents {said}"
+
     def reduce(self, facts: Sequence[Fact], likely: Array) -> float | None:
         """Return :func:`dsg_score`."""
-        return dsg_score(facts, likely)
+        return dsg_score(facts, likely, self._chain)
 
     def noted(
         self, facts: Sequence[Fact], answers: Mapping[str, Sequence[Answer]], likely: Array
@@ -239,48 +269,51 @@ class Dsg(QuestionMetric):
         Parts: ``kind:object``, ``kind:attribute``, ``kind:relation``, other kinds that are asked,
         and ``void``.
         """
-        kept = voided(facts, likely)
+        kept = voided(facts, likely, self._chain)
         kinds = np.array([fact.kind for fact in facts])
         parts: dict[str, float | None] = {}
         for kind in reported_kinds(fact.kind for fact in facts):
             mine = kept[(kinds == kind) & ~np.isnan(kept)]
             parts[f"kind:{kind}"] = float(mine.mean()) if len(mine) else None
-        return {**parts, "void": float(len(void_rows(facts, likely)))}
+        return {**parts, "void": float(len(void_rows(facts, likely, self._chain)))}
 
 
-def dsg_score(facts: Sequence[Fact], likely: Array) -> float | None:
+def dsg_score(facts: Sequence[Fact], likely: Array, chain: bool = True) -> float | None:
     """Return the mean of ``likely`` (n_facts,) over facts that were answered or are void.
 
-    Void facts count 0. None where nothing was answered. Order of ``facts`` and NaN: see
-    :func:`voided`.
+    Void facts count 0. None where nothing was answered. Order of ``facts``, NaN and ``chain``: see
+    :func:`voided` and :func:`void_rows`.
     """
     if np.isnan(likely).all():
         return None
-    return float(np.nanmean(voided(facts, likely)))
+    return float(np.nanmean(voided(facts, likely, chain)))
 
 
-def voided(facts: Sequence[Fact], likely: Array) -> Array:
+def voided(facts: Sequence[Fact], likely: Array, chain: bool = True) -> Array:
     """Return ``likely`` (n_facts,) with 0 for every fact that is void.
 
     ``facts`` lists parents before their children. A parent without an answer (NaN) voids
     nothing, and neither does one that is not among the facts.
     """
     found = np.array(likely, float)
-    found[void_rows(facts, likely)] = 0.0
+    found[void_rows(facts, likely, chain)] = 0.0
     return found
 
 
-def void_rows(facts: Sequence[Fact], likely: Array) -> list[int]:
-    """Return the rows of the facts under a parent that is void itself or not above ½."""
+def void_rows(facts: Sequence[Fact], likely: Array, chain: bool = True) -> list[int]:
+    """Return the rows of the facts under a parent that is void itself or not above ½.
+
+    Without ``chain`` a void parent voids nothing: only its own answer counts, as in the published
+    code of DSG and OneIG-Bench. It is then all the same in which order ``facts`` are.
+    """
     row_of = {fact.id: row for row, fact in enumerate(facts)}
-    denied: set[int] = set()
+    denied = set(np.flatnonzero(likely <= THRESHOLD).tolist())
     void: list[int] = []
     for row, fact in enumerate(facts):
         if any(row_of.get(parent) in denied for parent in fact.parents):
             void.append(row)
-            denied.add(row)
-        elif likely[row] <= THRESHOLD:
-            denied.add(row)
+            if chain:
+                denied.add(row)
     return void
 
 
@@ -291,12 +324,13 @@ def make_dsg(
     # The questions of scene-bench do not depend on each other, and this score does on that.
     protocol: Any = "grounded",
     count: Any = "choices",
+    dependency: Any = "chain",
     **voting: Any,
 ) -> Dsg:
     """Make the metric of the registry; raises ``MetricError`` for a wrong option."""
     here = settings or load_settings()
     asker = QuestionSource(questions, _writer(chat, here, voting, DsgMaker), protocol)
-    return Dsg(metric_judges_of(Dsg.name, here, **voting), asker, count)
+    return Dsg(metric_judges_of(Dsg.name, here, **voting), asker, count, dependency)
 
 
 MEANS = ("arithmetic", "geometric")
@@ -306,7 +340,7 @@ class SoftTifa(QuestionMetric):
     """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
 
     name = "soft_tifa"
-    maker = 2
+    maker = 3
 
     def __init__(
         self, bench: MetricJudges, asker: QuestionSource, mean: str = "arithmetic"
@@ -329,8 +363,9 @@ class SoftTifa(QuestionMetric):
     def noted(
         self, facts: Sequence[Fact], answers: Mapping[str, Sequence[Answer]], likely: Array
     ) -> dict[str, float | None]:
-        """Return both means by the aggregator, as ``am`` and ``gm``."""
-        return {"am": soft_tifa(likely, "arithmetic"), "gm": soft_tifa(likely, "geometric")}
+        """Return both means by the aggregator, as ``am`` and ``gm``, and :func:`by_type`."""
+        means = {"am": soft_tifa(likely, "arithmetic"), "gm": soft_tifa(likely, "geometric")}
+        return means | by_type(facts, likely)
 
 
 def soft_tifa(likely: Array, mean: str = "arithmetic") -> float | None:

@@ -1,0 +1,1 @@
+"""Public benchmarks as recipes: what is drawn and scored, and how scores are put together."""

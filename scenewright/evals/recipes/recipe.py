@@ -1,0 +1,180 @@
+"""A public benchmark as data: a TOML file that makes an evaluation.
+
+The table ``[evaluation]`` holds fields of an evaluation's configuration; ``[[scores]]`` say how its
+scores are put together as the benchmark publishes them. Address, revision and licence of the
+prompts are those of ``scenewright data get``. Every recipe also scores the facts of the prompts'
+scenes by the grounded protocol (:data:`OURS`), so that the published number and ours stand side by
+side.
+
+With a loop there are two more arms: the profile's own strategy, and fresh samples of which the best
+is kept. Both begin with the same picture, may draw the same number of pictures for an item,
+references included, and stop when their judges find nothing missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from scenewright.config.settings import Settings, load_settings
+from scenewright.core.user_files import read_user_toml
+from scenewright.evals.datasets.base import CATALOGUE
+from scenewright.evals.errors import ConfigError
+from scenewright.evals.metrics.registry import METRICS
+from scenewright.evals.runner.config import Condition, EvalConfig, load_config
+from scenewright.evals.store.files import read_toml
+
+FOLDER = Path(__file__).parent
+OURS = "grounded_facts"
+"""Metric of every recipe beside the published ones."""
+PLAIN, LOOP, BEST = "prompt", "loop", "best_of_n"
+"""Conditions: the prompt as it is, drawn once; the loop; the best of as many pictures."""
+
+
+class Score(BaseModel):
+    """A published score: a mean of a metric over the items, or over classes of them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    """As its authors call it."""
+    metric: str
+    part: str = ""
+    """Part of the metric; with ``*`` at its end one score for each such part, pooled over all
+    questions of it, as ``answered:NAME`` counts them."""
+    by: str = Field(default="", pattern="^(group|category)?$")
+    """Classes that are scored apart, besides the whole; a category may name several."""
+    weights: dict[str, float] = Field(default_factory=dict)
+    """Class → weight of its mean in the whole; empty: every item weighs alike."""
+    labelled: bool = False
+    """Whether the whole is of items with a class alone."""
+
+
+class Recipe(BaseModel):
+    """A public benchmark."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    title: str
+    about: str
+    """One sentence: what is measured, and by what rule."""
+    paper: str
+    page: str
+    version: str
+    """Version of the rules that this follows, with its date or commit."""
+    judge: str
+    """Judge of the published numbers, and how it is asked."""
+    images: int = Field(default=1, ge=1)
+    """Pictures a prompt behind the published numbers."""
+    differs: tuple[str, ...] = ()
+    """What is done otherwise here, a sentence each."""
+    untried: tuple[str, ...] = ()
+    """What was not tried, a sentence each."""
+    scores: tuple[Score, ...] = Field(min_length=1)
+    """The first one is the leading number."""
+    evaluation: dict[str, Any]
+    """Fields of :class:`~scenewright.evals.runner.config.EvalConfig`."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Recipe:
+        asked = self.config(("miniature",))
+        lost = {score.metric for score in self.scores} - {metric.name for metric in asked.metrics}
+        if lost:
+            raise ValueError(f"scores name {sorted(lost)[0]!r}, which is not one of the metrics")
+        return self
+
+    @property
+    def licence(self) -> str:
+        """Licence of the prompts, as their authors name it."""
+        return CATALOGUE[self.config(("miniature",)).dataset.name].licence
+
+    def config(
+        self,
+        models: Sequence[str],
+        judges: Sequence[str] = (),
+        loop: int | None = None,
+        limit: int | None = None,
+        images: int | None = None,
+        recipe: str = "",
+    ) -> EvalConfig:
+        """Return the evaluation of ``models``, which are profiles.
+
+        ``judges`` answer every metric that asks judges, in place of the profile's report judges.
+        ``loop`` adds the two arms that may draw so many pictures an item. ``limit`` takes the first
+        items alone; ``images`` (default 1) are drawn of each prompt. Raises ``ValueError``
+        (pydantic's) for fields that do not fit.
+        """
+        fields = {"name": self.name, "about": self.about, **self.evaluation}
+        given = [m if isinstance(m, dict) else {"name": m} for m in (*fields["metrics"], OURS)]
+        asking = {"judges": list(judges)} if judges else {}
+        fields["metrics"] = [
+            {"name": one["name"], "options": {**one.get("options", {}), **_taken(one, asking)}}
+            for one in given
+        ]
+        fields["conditions"] = [PLAIN]
+        if loop is not None:
+            most: dict[str, Any] = {"rounds": loop, "patience": loop, "images": loop}
+            fields["conditions"] += [LOOP, BEST]
+            fields["condition"] = {
+                LOOP: Condition(**most),
+                BEST: Condition(**most, profile={"strategy": "resample"}),
+            }
+        if limit is not None:
+            fields["dataset"] = {**fields["dataset"], "limit": limit}
+        fields |= {"backends": tuple(models), "seeds": tuple(range(images or 1))}
+        return EvalConfig.model_validate({**fields, "recipe": recipe or self.name})
+
+
+def _taken(metric: dict[str, Any], asking: dict[str, Any]) -> dict[str, Any]:
+    entry = METRICS.get(metric["name"])
+    return {} if entry is None else {key: asking[key] for key in asking if key in entry.options}
+
+
+def recipe_names() -> tuple[str, ...]:
+    """Return the names of the recipes that ship with scenewright."""
+    return tuple(sorted(file.stem for file in FOLDER.glob("*.toml")))
+
+
+def load_recipe(name: str) -> Recipe | None:
+    """Return the recipe of that name, or in the file ``name``; None if it is neither.
+
+    Raises ``ConfigError`` for a recipe that is wrong.
+    """
+    file = Path(name)
+    if not file.exists() and name in recipe_names():
+        return read_toml(FOLDER / f"{name}.toml", Recipe)
+    if file.is_file() and "evaluation" in read_user_toml(file, ConfigError):
+        return read_toml(file, Recipe)
+    return None
+
+
+def load_evaluation(
+    name: str,
+    models: Sequence[str] = (),
+    settings: Settings | None = None,
+    **asked: Any,
+) -> EvalConfig:
+    """Return the evaluation of the recipe ``name``, or of the configuration in the file ``name``.
+
+    ``models`` (default: the profile of the settings) and ``asked`` are those of
+    :meth:`Recipe.config`. Raises ``ConfigError`` where a configuration is given them, and for a
+    name that is neither.
+    """
+    recipe = load_recipe(name)
+    if recipe is not None:
+        here = models or [(settings or load_settings()).profile]
+        return recipe.config(here, **asked, recipe=name)
+    if not Path(name).exists() and re.fullmatch(r"[\w-]+", name):
+        known = ", ".join(recipe_names())
+        raise ConfigError(f"there is no file or recipe {name}: the recipes are {known}")
+    if chosen := [key for key, value in {"models": models, **asked}.items() if value]:
+        raise ConfigError(
+            f"{name} is a configuration: it names its {chosen[0]} itself; options for them are for "
+            "recipes (`scenewright eval recipes`)"
+        )
+    return load_config(name)
