@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "scenewright"
 WEIGHTS = PACKAGE / "miniature" / "weights"
 MAX_LINES = 800
-MAX_PAGES = 32
+MAX_PAGES = 33
 MAX_BYTES = 8 * 2**20
 
 # A module may import from its own line and from those above it; the longest prefix decides.

@@ -158,10 +158,10 @@ def recipes(
     terminal.print_if_json(data)
     for key, recipe in data.items():
         terminal.say(Text.assemble((f"{key:<14} ", "bold"), recipe["title"], ": ", recipe["about"]))
-        for field in ("paper", "page", "licence", "version", "judge", "images") if name else ():
-            terminal.say(f"{'':<14} {field}: {recipe[field]}")
-        for field in ("differs", "untried") if name else ():
-            for sentence in recipe[field]:
+        shown = ("paper", "page", "licence", "version", "judge", "images", "differs", "untried")
+        for field in shown if name else ():
+            told = recipe[field]
+            for sentence in told if isinstance(told, tuple) else (told,):
                 terminal.say(f"{'':<14} {field}: {sentence}")
 
 

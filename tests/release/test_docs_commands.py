@@ -70,6 +70,7 @@ NOT_RUN: Mapping[str, str] = {
         ),
         "fetches from the network": (
             "scenewright data get visual-genome",
+            "scenewright data get geneval2",
             "scenewright data get coco --only val2017.zip",
             "scenewright models pull sdxl",
             "scenewright models pull sdxl --dry-run",
@@ -79,6 +80,10 @@ NOT_RUN: Mapping[str, str] = {
             "scenewright models pull diffusers:/models/my-flux.safetensors",
         ),
         "needs a set that is fetched first": (
+            "scenewright eval plan geneval2 --models mine",
+            "scenewright eval run geneval2 --models mine",
+            "scenewright eval run geneval2 --models mine --loop 4",
+            "scenewright eval benchmark evals/geneval2",
             "scenewright data show dsg -n 3 --set split=whoops",
             "scenewright data stats dsg --out plots",
             "scenewright study run feedback --profile sdxl",
@@ -168,12 +173,20 @@ def write_xtc() -> None:
     Path("xtc.toml").write_text(config.text.replace("n = 20", "n = 2"), encoding="utf-8")
 
 
+def write_evening() -> None:
+    figures, *_ = blocks(ROOT / "docs/public-benchmarks.md", "toml")
+    Path("evening.toml").write_text(figures.text, encoding="utf-8")
+
+
 def write(name: str, limit: int = 2) -> None:
     """Write the configuration of an evaluation of so many items."""
     Path(f"{name}.toml").write_text(evaluation(name, CONDITIONS, limit=limit), encoding="utf-8")
 
 
 BEFORE: Mapping[str, Callable[[], object]] = {
+    "scenewright eval plan --images 800 --figures evening.toml --workers 1 --machine-usd 0.5": (
+        write_evening
+    ),
     "scenewright init": lambda: Path("scenewright.toml").unlink(),
     "scenewright eval plan mine.toml --pilot 12": lambda: write("mine", 14),
     "scenewright eval plan mine.toml --pilot 12 --save figures.toml": lambda: write("mine", 14),
@@ -216,7 +229,7 @@ MEASURED: Mapping[str, tuple[int, ...]] = {
 disk that is too small."""
 
 QUICK = {
-    "data list", "data options", "judges list", "keys create", "keys list",
+    "data list", "data options", "eval recipes", "judges list", "keys create", "keys list",
     "keys revoke", "keys set", "miniature paint", "models list", "open", "parse",
     "real-bench schema check", "score", "show", "strategies", "study example", "study list",
     "study parts",

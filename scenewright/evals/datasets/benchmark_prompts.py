@@ -31,7 +31,7 @@ import json
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from itertools import zip_longest
@@ -134,22 +134,33 @@ def _json_object(file: Path) -> dict[str, Any]:
     return data
 
 
-def load_genai_bench(path: Path | None, *, parse: str = "rules") -> StreamedSet:
-    """Return the prompts of GenAI-Bench; ``path`` is the folder of both files."""
+def _files(name: str, path: Path | None, names: Iterable[str]) -> list[Path]:
+    place = given_or_default(path, name)
+    return [published_file(place, file, name) for file in names]
+
+
+def _of_files(
+    name: str, items: Callable[..., Iterator[Item]], files: Sequence[Path], parse: str, **more: str
+) -> StreamedSet:
+    """Return the set of ``files``; ``items`` takes them, ``parse`` and the values of ``more``."""
     check_parse(parse)
-    name = "genai-bench"
-    prompts = published_file(path, "genai_image.json", name)
-    skills = published_file(prompts.parent, "genai_skills.json", name)
     return StreamedSet(
-        partial(_genai_items, prompts, skills, parse),
+        partial(items, files, parse, *more.values()),
         name=name,
         version=VERSION,
-        options={"parse": parse},
-        files=lambda: [(file.name, file) for file in (prompts, skills)],
+        options={"parse": parse, **more},
+        files=lambda: [(file.name, file) for file in files],
     )
 
 
-def _genai_items(prompts: Path, skills: Path, parse: str, left_out: Counter[str]) -> Iterator[Item]:
+def load_genai_bench(path: Path | None, *, parse: str = "rules") -> StreamedSet:
+    """Return the prompts of GenAI-Bench; ``path`` is the folder of both files."""
+    files = _files("genai-bench", path, ("genai_image.json", "genai_skills.json"))
+    return _of_files("genai-bench", _genai_items, files, parse)
+
+
+def _genai_items(files: Sequence[Path], parse: str, left_out: Counter[str]) -> Iterator[Item]:
+    prompts, skills = files
     tags: dict[int, list[str]] = {}
     for tag, numbers in _json_object(skills).items():
         for number in numbers:
@@ -179,25 +190,14 @@ def load_oneig(path: Path | None, *, parse: str = "rules") -> StreamedSet:
 
     ``path`` is the folder of the table and of the three files of questions.
     """
-    check_parse(parse)
-    table = published_file(path, "OneIG-Bench.csv", "oneig")
-    files = {
-        category: published_file(table.parent, f"{name}.json", "oneig")
-        for category, name in ONEIG_FILES.items()
-    }
-    return StreamedSet(
-        partial(_oneig_items, table, files, parse),
-        name="oneig",
-        version=VERSION,
-        options={"parse": parse},
-        files=lambda: [(file.name, file) for file in (table, *files.values())],
-    )
+    names = (f"{name}.json" for name in ONEIG_FILES.values())
+    files = _files("oneig", path, ("OneIG-Bench.csv", *names))
+    return _of_files("oneig", _oneig_items, files, parse)
 
 
-def _oneig_items(
-    table: Path, files: Mapping[str, Path], parse: str, left_out: Counter[str]
-) -> Iterator[Item]:
-    asked = {category: _json_object(file) for category, file in files.items()}
+def _oneig_items(files: Sequence[Path], parse: str, left_out: Counter[str]) -> Iterator[Item]:
+    table, *questions = files
+    asked = dict(zip(ONEIG_FILES, map(_json_object, questions), strict=True))
     for place, row in rows_of(table, ("category", "id", "prompt_en")):
         category, number = row["category"].strip(), row["id"].strip()
         entry = asked.get(category, {}).get(number)
@@ -207,7 +207,7 @@ def _oneig_items(
         yield make_item(
             place,
             id=f"{ONEIG_FILES[category]}-{number}",
-            facts=_oneig_facts(f"{files[category]}, entry {number!r}", entry, left_out),
+            facts=_oneig_facts(f"questions of {category}, entry {number!r}", entry, left_out),
             group=category,
             **said_of(row["prompt_en"].strip(), parse),
         )
@@ -259,23 +259,16 @@ def load_wise(path: Path | None, *, version: str = "verified", parse: str = "rul
 
     ``version``: ``verified`` (2026) or ``legacy`` (the paper's, 2025).
     """
-    check_parse(parse)
     one_of("version", version, tuple(WISE_LAST))
-    place = given_or_default(path, "wise")
     end = "_verified.json" if version == "verified" else ".json"
-    files = [published_file(place, f"{name}{end}", "wise") for name in WISE_FILES]
-    return StreamedSet(
-        partial(_wise_items, files, WISE_LAST[version], parse),
-        name="wise",
-        version=VERSION,
-        options={"version": version, "parse": parse},
-        files=lambda: [(file.name, file) for file in files],
-    )
+    files = _files("wise", path, [f"{name}{end}" for name in WISE_FILES])
+    return _of_files("wise", _wise_items, files, parse, version=version)
 
 
 def _wise_items(
-    files: Sequence[Path], last: Sequence[int], parse: str, left_out: Counter[str]
+    files: Sequence[Path], parse: str, version: str, left_out: Counter[str]
 ) -> Iterator[Item]:
+    last = WISE_LAST[version]
     for file in files:
         for place, entry in json_list(file):
             number = entry.get("prompt_id")
@@ -291,30 +284,22 @@ def _wise_items(
             )
 
 
-_SENTENCES = re.compile(r"300_sentences_k=(\d)\.json")
+_SENTENCES = re.compile(r"300_sentences_k=\d\.json")
 
 
 def load_conceptmix(path: Path | None, *, parse: str = "rules") -> StreamedSet:
     """Return the prompts of ConceptMix; ``path`` is the folder of its files, or one of them."""
-    check_parse(parse)
     place = given_or_default(path, "conceptmix")
     here = [place] if place.is_file() else sorted(place.iterdir())
-    files = [(match[1], file) for file in here if (match := _SENTENCES.fullmatch(file.name))]
+    files = [file for file in here if _SENTENCES.fullmatch(file.name)]
     if not files:
         raise DatasetError(f"{place} has no files such as 300_sentences_k=3.json")
-    return StreamedSet(
-        partial(_conceptmix_items, files, parse),
-        name="conceptmix",
-        version=VERSION,
-        options={"parse": parse},
-        files=lambda: [(file.name, file) for _, file in files],
-    )
+    return _of_files("conceptmix", _conceptmix_items, files, parse)
 
 
-def _conceptmix_items(
-    files: Sequence[tuple[str, Path]], parse: str, left_out: Counter[str]
-) -> Iterator[Item]:
-    for k, file in files:
+def _conceptmix_items(files: Sequence[Path], parse: str, left_out: Counter[str]) -> Iterator[Item]:
+    for file in files:
+        k = file.stem[-1]
         for place, entry in json_list(file):
             questions, kinds = entry.get("question"), entry.get("categories")
             if not (isinstance(questions, list) and isinstance(kinds, list)):

@@ -49,10 +49,6 @@ class BenchmarkScores:
     """What a benchmark says of the arms of an evaluation."""
 
     recipe: Recipe
-    items: int
-    """Items of the set."""
-    arms: tuple[str, ...]
-    """``backend/condition``."""
     table: Layout
     """Scores and cost by arm: the published ones first, the leading one at the top, then ours."""
     unscored: tuple[str, ...]
@@ -115,9 +111,7 @@ def benchmark_scores(results: Results) -> BenchmarkScores:
         of_paper=False,
     )
     told = (*self_report_notes(results.manifest), *version_notes(results.manifest))
-    return BenchmarkScores(
-        recipe, len(read.items), read.arms, table, tuple(read.unscored()), tuple(told)
-    )
+    return BenchmarkScores(recipe, table, tuple(read.unscored()), tuple(told))
 
 
 class _Read:

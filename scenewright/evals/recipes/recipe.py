@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scenewright.config.settings import Settings, load_settings
+from scenewright.config.settings import Settings, find_profile, load_settings
 from scenewright.core.user_files import read_user_toml
 from scenewright.evals.datasets.base import CATALOGUE
 from scenewright.evals.errors import ConfigError
@@ -104,18 +104,23 @@ class Recipe(BaseModel):
     ) -> EvalConfig:
         """Return the evaluation of ``models``, which are profiles.
 
-        ``judges`` answer every metric that asks judges, in place of the profile's report judges.
+        ``judges`` answer every metric that asks judges; by default the first model's report judges.
         ``loop`` adds the two arms that may draw so many pictures an item. ``limit`` takes the first
         items alone; ``images`` (default 1) are drawn of each prompt. Raises ``ValueError``
         (pydantic's) for fields that do not fit.
         """
         fields = {"name": self.name, "about": self.about, **self.evaluation}
-        given = [m if isinstance(m, dict) else {"name": m} for m in (*fields["metrics"], OURS)]
-        asking = {"judges": list(judges)} if judges else {}
-        fields["metrics"] = [
-            {"name": one["name"], "options": {**one.get("options", {}), **_taken(one, asking)}}
-            for one in given
+        given = [
+            dict(m) if isinstance(m, dict) else {"name": m} for m in (*fields["metrics"], OURS)
         ]
+        asking: dict[str, Any] = {"judges": list(judges)} if judges else {"profile": models[0]}
+        for one in given:
+            entry, own = METRICS.get(one["name"]), one.get("options", {})
+            # Metrics of networks take no judges, and a recipe's own stand unless others are named.
+            takes = entry is not None and asking.keys() <= entry.options.keys()
+            if takes and (judges or own.keys().isdisjoint(("judges", "profile"))):
+                one["options"] = {**own, **asking}
+        fields["metrics"] = given
         fields["conditions"] = [PLAIN]
         if loop is not None:
             most: dict[str, Any] = {"rounds": loop, "patience": loop, "images": loop}
@@ -128,11 +133,6 @@ class Recipe(BaseModel):
             fields["dataset"] = {**fields["dataset"], "limit": limit}
         fields |= {"backends": tuple(models), "seeds": tuple(range(images or 1))}
         return EvalConfig.model_validate({**fields, "recipe": recipe or self.name})
-
-
-def _taken(metric: dict[str, Any], asking: dict[str, Any]) -> dict[str, Any]:
-    entry = METRICS.get(metric["name"])
-    return {} if entry is None else {key: asking[key] for key in asking if key in entry.options}
 
 
 def recipe_names() -> tuple[str, ...]:
@@ -162,13 +162,19 @@ def load_evaluation(
     """Return the evaluation of the recipe ``name``, or of the configuration in the file ``name``.
 
     ``models`` (default: the profile of the settings) and ``asked`` are those of
-    :meth:`Recipe.config`. Raises ``ConfigError`` where a configuration is given them, and for a
-    name that is neither.
+    :meth:`Recipe.config`. Raises ``ConfigError`` where a configuration is given them, for a name
+    that is neither, and where no judges are named and the models have different ones.
     """
     recipe = load_recipe(name)
     if recipe is not None:
-        here = models or [(settings or load_settings()).profile]
-        return recipe.config(here, **asked, recipe=name)
+        here = settings or load_settings()
+        drawing = models or [here.profile]
+        reporting = {find_profile(model, here).report_judges for model in drawing}
+        if len(reporting) > 1 and not asked.get("judges"):
+            raise ConfigError(
+                f"{', '.join(drawing)} have different report judges: name one for all with --judge"
+            )
+        return recipe.config(drawing, **asked, recipe=name)
     if not Path(name).exists() and re.fullmatch(r"[\w-]+", name):
         known = ", ".join(recipe_names())
         raise ConfigError(f"there is no file or recipe {name}: the recipes are {known}")

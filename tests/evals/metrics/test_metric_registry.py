@@ -83,7 +83,7 @@ def test_every_metric_can_be_had_for_the_miniature(
 ) -> None:
     known = METRICS[name].options
     options = {"extractor": "miniature"} if "extractor" in known else {}
-    if "detector" in known:
+    if "scorer" in known:
         if not (MINIATURE_WEIGHTS / "olip" / "olip-b" / "config.json").is_file():
             pytest.skip("the weights of the miniature's OLIP are not here")
         options = {"scorer": "olip:miniature/olip-b", "detector": "miniature"}

@@ -92,6 +92,16 @@ def test_a_file_is_a_recipe_too(tmp_path: Path) -> None:
         load_evaluation(str(own))
 
 
+def test_the_models_own_report_judges_answer_unless_others_are_named(place: Path) -> None:
+    config = load_evaluation("geneval2", ["lab"])
+    assert all(metric.options["profile"] == "lab" for metric in config.metrics)
+    with pytest.raises(ConfigError, match="lab, miniature have different report judges"):
+        load_evaluation("geneval2", ["lab", "miniature"])
+    both = load_evaluation("geneval2", ["lab", "miniature"], judges=("lab:instant",))
+    assert both.backends == ("lab", "miniature")
+    assert all(metric.options["judges"] == ["lab:instant"] for metric in both.metrics)
+
+
 def test_what_is_neither_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no file or recipe geneval3: the recipes are conceptmix"):
         load_evaluation("geneval3")

@@ -356,10 +356,10 @@ class CompBench(PanelMetric):
         if name == SPATIAL and not scene.relations:
             raise MetricError("the scene of the prompt has no relation")
         wanted = dict(Counter(_class(one.name) for one in scene.objects))
-        for reason in unknown_labels(self._detector, wanted).values():
+        for reason in unknown_labels(self._detector, list(wanted)).values():
             raise MetricError(reason)
-        found = await self._detector.detect(image, list(wanted))
-        found = sorted(found, key=lambda one: -one.score)
+        detected = await self._detector.detect(image, list(wanted))
+        found = sorted(detected, key=lambda one: -one.score)
         if name == NUMERACY:
             return numeracy_score(wanted, found)
         names = {one.id: _class(one.name) for one in scene.objects}

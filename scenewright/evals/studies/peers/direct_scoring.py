@@ -204,8 +204,8 @@ class OptionRater:
             for fact in facts
             for mark in fact.options
         ]
-        given = iter(await self.judge.answer(image, asked))
-        return [self._expected(fact, [next(given) for _ in fact.options]) for fact in facts]
+        marks = iter(await self.judge.answer(image, asked))
+        return [self._expected(fact, [next(marks) for _ in fact.options]) for fact in facts]
 
     async def aclose(self) -> None:
         """Leave the judge open: its owner closes it."""
