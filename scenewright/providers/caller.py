@@ -314,7 +314,8 @@ class Caller:
             nonlocal last
             last = loop.time()
 
-        timer: asyncio.TimerHandle
+        # A timer an attempt and not one a part, of which a reply has hundreds.
+        timer = loop.call_at(begun + self._timeout, lambda: check())
 
         def check() -> None:
             """End the attempt if it is time, else look again when it may be."""
@@ -325,8 +326,6 @@ class Caller:
             else:
                 timer = loop.call_at(due, check)
 
-        # A timer an attempt and not one a part, of which a reply has hundreds.
-        timer = loop.call_at(begun + self._timeout, check)
         try:
             async with asyncio.timeout(None) as deadline:
                 with call.keys.sending(), listen_for_parts(received):

@@ -240,21 +240,20 @@ def status_inside(body: Mapping[str, Any]) -> tuple[int, str] | None:
         if broken:
             error = body.get("error")
             return _status_of(body, error) if error else (502, "the provider failed midway")
-    base = body.get("base_resp")
-    refused = isinstance(base, Mapping) and bool(base.get("status_code"))
+    base = mapping_of(body.get("base_resp"))
     errors = body.get("errors")
     error = body.get("error") or (errors[0] if isinstance(errors, list) and errors else errors)
     said = body.get("detail") or body.get("message") or body.get("msg")
     # Nearly all events of a stream: nothing else is looked at.
-    if not (refused or error or said) or any(_holds(body.get(key)) for key in _ANSWER_KEYS):
+    if not (base.get("status_code") or error or said):
         return None
-    if refused:
-        return _status_of(body, mapping_of(base).get("status_msg"))
-    if error:
-        return _status_of(body, error)
-    if choices is not None and choices != []:
+    if any(_holds(body.get(key)) for key in _ANSWER_KEYS):
         return None
-    return _status_of(body, said)
+    if base.get("status_code"):
+        return _status_of(body, base.get("status_msg"))
+    if not error and choices is not None and choices != []:
+        return None
+    return _status_of(body, error or said)
 
 
 def _holds(value: object) -> bool:
