@@ -66,14 +66,14 @@ def synthesize(
         contrastive: Draw left, right, top and bottom in pairs with swapped nouns.
     """
     from scenewright.evals.annotation import psg_making as making
-    from scenewright.evals.datasets.psg_prompts.rows import RowFile, statistics_of
+    from scenewright.evals.datasets.psg_prompts.rows import statistics_of
     from scenewright.evals.datasets.psg_prompts.templates import DrawSpec
 
     chosen = options.without_none(templates=templates, challenges=challenges)
     chosen = {field: terminal.split_list(given) for field, given in chosen.items()}
     spec = DrawSpec(names=names, contrastive=contrastive, seed=seed, **chosen)
     model = _model(chat)
-    file = RowFile(out)
+    file = making.RowFile(out)
     work = making.plan(spec, n, file, model, retry)
     if not quiet:
         kept = f", {len(work.kept):,} are there" if work.kept else ""
@@ -118,12 +118,12 @@ def classify(
         out (OUT.jsonl): Default: FILE with .classified.jsonl as its ending.
     """
     from scenewright.evals.annotation import psg_making as making
-    from scenewright.evals.datasets.psg_prompts.rows import RowFile, statistics_of
+    from scenewright.evals.datasets.psg_prompts.rows import statistics_of
     from scenewright.evals.datasets.tables import load_table
 
     model = _model(chat)
     items = list(load_table(file))
-    kept_in = RowFile(out if out is not None else file.with_suffix(".classified.jsonl"))
+    kept_in = making.RowFile(out if out is not None else file.with_suffix(".classified.jsonl"))
     if kept_in.path.absolute() == file.absolute():
         raise terminal.fail(f"{file} is the input: name another file with --out")
     kept = kept_in.read()

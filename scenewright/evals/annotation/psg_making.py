@@ -7,8 +7,10 @@ without a usable answer stay unclassified, with the reason.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -25,17 +27,18 @@ from scenewright.agents.parsers.classes import (
 )
 from scenewright.core.error_text import error_text
 from scenewright.evals.annotation.panel_queries import TextModel, ask_twice, rows_by_key
-from scenewright.evals.datasets.base import Item
+from scenewright.evals.datasets.base import DatasetError, Item, unreadable
 from scenewright.evals.datasets.psg_prompts.rows import (
-    RowFile,
     by_model,
     by_rules,
     item_of_draw,
     writing_usage,
 )
 from scenewright.evals.datasets.psg_prompts.templates import Draw, DrawSpec, PsgError, draw
+from scenewright.evals.datasets.tables import columns_of, item_of, row_of, write_items
 from scenewright.evals.errors import AnnotationError
 from scenewright.evals.runner.progress import StartupFailureLimit, side_by_side
+from scenewright.evals.store.json_lines import append_lines, read_lines
 from scenewright.prompts import load_prompt
 from scenewright.providers.usage import ExpectedUsage, Usage
 
@@ -99,6 +102,53 @@ def classifying_usage(prompts: Sequence[str]) -> Usage:
     """Return tokens of one call, by a quarter of the characters."""
     tokens = character_tokens(len(request_of(prompts)) + len(str(load_prompt(PROMPT).output)))
     return Usage(tokens, _TOKENS_A_CLASS * len(prompts))
+
+
+class RowFile:
+    """A JSON lines file of items, written row by row."""
+
+    def __init__(self, path: Path) -> None:
+        """Use the file ``path``; raises ``PsgError`` unless it is ``.jsonl`` or ``.ndjson``."""
+        if path.suffix.lower() not in (".jsonl", ".ndjson"):
+            raise PsgError(f"{path} must end in .jsonl: prompts are written as JSON lines")
+        self.path = path
+
+    def read(self) -> dict[str, Item]:
+        """Return id → item of all rows; empty where there is no file.
+
+        A last line that a kill cut off is left out. Raises ``DatasetError`` for other lines that
+        are no items.
+        """
+        if not self.path.exists():
+            return {}
+        found: dict[str, Item] = {}
+        try:
+            for number, cells in read_lines(self.path):
+                if not isinstance(cells, dict):
+                    raise ValueError(f"line {number} is not a JSON object")
+                place = f"{self.path}, line {number}"
+                item = item_of(cells, columns_of(None), place, number, self.path.parent, "none")
+                found[item.id] = item
+        except DatasetError:
+            raise
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        except ValueError as error:
+            raise PsgError(f"{self.path}, {error}: name another file, or fix it") from error
+        return found
+
+    def append(self, items: Iterable[Item]) -> None:
+        """Write more rows; those of the same ids before them count no more."""
+        try:
+            append_lines(self.path, [json.dumps(row_of(item)) for item in items])
+        except OSError as error:
+            raise PsgError(
+                f"{self.path} cannot be written: {error.strerror or error}: name a writable file"
+            ) from error
+
+    def finish(self, items: Iterable[Item]) -> int:
+        """Write all rows anew, in their order; how many there are."""
+        return write_items(items, self.path)
 
 
 T = TypeVar("T")

@@ -13,7 +13,6 @@ are group and category of the item. Statistics count facts in two levels after D
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,19 +43,16 @@ from scenewright.evals.datasets.base import (
     Item,
     StreamedSet,
     make_item,
-    unreadable,
 )
 from scenewright.evals.datasets.psg_prompts.templates import (
     DRAW_VERSION,
     Draw,
     DrawSpec,
-    PsgError,
     draw,
 )
 from scenewright.evals.datasets.reading import whole
 from scenewright.evals.datasets.statistics import Statistics, mean
-from scenewright.evals.datasets.tables import COLUMNS, columns_of, item_of, row_of, write_items
-from scenewright.evals.store.json_lines import append_lines, read_lines
+from scenewright.evals.datasets.tables import columns_of
 from scenewright.prompts import load_prompt
 from scenewright.providers.usage import Usage
 
@@ -136,9 +132,6 @@ def writing_usage(drawn: Draw) -> Usage:
     return Usage(tokens, _TOKENS_OUT + character_tokens(len(by_rules(drawn).text)))
 
 
-_COLUMNS = {name: name for name in COLUMNS}
-
-
 def item_of_draw(drawn: Draw, written: Written, classes: Classes, names: str) -> Item:
     """Return the item of a prompt; its group and category are those of Table 6 and the challenge.
 
@@ -162,53 +155,6 @@ def item_of_draw(drawn: Draw, written: Written, classes: Classes, names: str) ->
         category=drawn.challenge,
         meta=meta | {key: value for key, value in more.items() if value},
     )
-
-
-class RowFile:
-    """A JSON lines file of items, written row by row."""
-
-    def __init__(self, path: Path) -> None:
-        """Use the file ``path``; raises ``PsgError`` unless it is ``.jsonl`` or ``.ndjson``."""
-        if path.suffix.lower() not in (".jsonl", ".ndjson"):
-            raise PsgError(f"{path} must end in .jsonl: prompts are written as JSON lines")
-        self.path = path
-
-    def read(self) -> dict[str, Item]:
-        """Return id → item of all rows; empty where there is no file.
-
-        A last line that a kill cut off is left out. Raises ``DatasetError`` for other lines that
-        are no items.
-        """
-        if not self.path.exists():
-            return {}
-        found: dict[str, Item] = {}
-        try:
-            for number, cells in read_lines(self.path):
-                if not isinstance(cells, dict):
-                    raise ValueError(f"line {number} is not a JSON object")
-                place = f"{self.path}, line {number}"
-                item = item_of(cells, _COLUMNS, place, number, self.path.parent, "none")
-                found[item.id] = item
-        except DatasetError:
-            raise
-        except OSError as error:
-            raise unreadable(self.path, error) from error
-        except ValueError as error:
-            raise PsgError(f"{self.path}, {error}: name another file, or fix it") from error
-        return found
-
-    def append(self, items: Iterable[Item]) -> None:
-        """Write more rows; those of the same ids before them count no more."""
-        try:
-            append_lines(self.path, [json.dumps(row_of(item)) for item in items])
-        except OSError as error:
-            raise PsgError(
-                f"{self.path} cannot be written: {error.strerror or error}: name a writable file"
-            ) from error
-
-    def finish(self, items: Iterable[Item]) -> int:
-        """Write all rows anew, in their order; how many there are."""
-        return write_items(items, self.path)
 
 
 PAPER_SOURCE = "PSG-Bench, Table 6"
