@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
+from pyarrow import parquet
 from pydantic import BaseModel, ValidationError
 
 from scenewright.core.flushing import replacing
@@ -47,3 +48,25 @@ def drafted(folder: Path, table: str) -> Iterator[Path]:
             f"the results cannot be written to {folder}: {error}. Make room, then run the same "
             "again: what is done is kept in the journal"
         ) from error
+
+
+_COLUMNS = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    list: pa.list_(pa.string()),
+}
+
+
+def write_table(
+    folder: Path, name: str, rows: list[dict[str, Any]], columns: Mapping[str, type]
+) -> None:
+    """Write ``rows`` as ``NAME.parquet`` in ``folder``, whole or not at all.
+
+    ``columns``: their names, each with ``str``, ``int``, ``float``, ``bool``, or ``list`` of texts.
+    Raises ``EvalError`` if it cannot be written.
+    """
+    schema = pa.schema([(column, _COLUMNS[kind]) for column, kind in columns.items()])
+    with drafted(folder, name) as draft:
+        parquet.write_table(pa.Table.from_pylist(rows, schema=schema), draft)

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.core.flushing import write_text
@@ -31,7 +29,7 @@ from scenewright.evals.statistics.estimates import (
     over_seeds,
 )
 from scenewright.evals.statistics.ranks import kendall, spearman
-from scenewright.evals.store.files import drafted
+from scenewright.evals.store.files import write_table
 from scenewright.evals.store.results import Results
 from scenewright.evals.studies import readings
 from scenewright.evals.studies.layout import Layout, Row, as_csv, columns_of
@@ -525,19 +523,16 @@ def write(matrix: PeerMatrix, folder: Path) -> Written:
         raise EvalError(
             f"{folder} cannot be written: {error.strerror or error}: name another with --out"
         ) from error
-    with drafted(folder, STEM) as draft:
-        pq.write_table(pa.Table.from_pylist(matrix.records(), schema=_SCHEMA), draft)
+    write_table(folder, STEM, matrix.records(), _COLUMNS)
     return Written(page, (page, sheet, folder / f"{STEM}.parquet", *files))
 
 
-_SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in ("metric", "voter", "figure", "arm", "base")),
-        *((name, pa.float64()) for name in ("value", "low", "high", "sd")),
-        *((name, pa.int64()) for name in ("n", "seeds")),
-        ("reason", pa.string()),
-    ]
-)
+_COLUMNS: Mapping[str, type] = {
+    **dict.fromkeys(("metric", "voter", "figure", "arm", "base"), str),
+    **dict.fromkeys(("value", "low", "high", "sd"), float),
+    **dict.fromkeys(("n", "seeds"), int),
+    "reason": str,
+}
 
 
 def _page(matrix: PeerMatrix, tables: Sequence[Layout], plotted: Sequence[str]) -> str:

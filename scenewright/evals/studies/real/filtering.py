@@ -35,7 +35,7 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting.pages import POLICY, Thumbs, asset, environment
 from scenewright.evals.reporting.words import whole
 from scenewright.evals.statistics.answers import PlainAnswer, selection_answer
-from scenewright.evals.store.files import drafted
+from scenewright.evals.store.files import write_table
 from scenewright.evals.studies.real.ranking import Ranked, by_rank, tied_at
 from scenewright.evals.studies.real.real_scorer import RealRow, latest
 from scenewright.runs.folder import write_json
@@ -526,31 +526,17 @@ def _take_out(place: Path, file: Path) -> None:
 
 
 def _write_parquet(folder: Path, rows: Sequence[Filtered]) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    own = {
-        **{"rank": pa.int64(), "of": pa.int64(), "score": pa.float64()},
-        **{"kept": pa.bool_(), "tied": pa.bool_()},
-    }
-    scores = ("s_att", "s_rel", "s_style", "combined")
-    names = [name for name in Filtered.model_fields if name not in ("row", "also_in")]
-    schema = pa.schema(
-        [(name, own.get(name, pa.string())) for name in names]
-        + [("also_in", pa.list_(pa.string()))]
-        + [(name, pa.float64()) for name in scores]
-        + [("invisible", pa.list_(pa.string())), ("wrong", pa.list_(pa.string()))]
-    )
-    table = pa.Table.from_pylist(
-        [
-            {name: getattr(row, name) for name in (*names, "also_in")}
-            | {name: getattr(row.row, name) for name in (*scores, "invisible", "wrong")}
-            for row in rows
-        ],
-        schema=schema,
-    )
-    with drafted(folder, Path(PARQUET).stem) as draft:
-        parquet.write_table(table, draft)
+    kinds = {"rank": int, "of": int, "score": float, "kept": bool, "tied": bool}
+    own = [name for name in Filtered.model_fields if name not in ("row", "also_in")]
+    scores = ("s_att", "s_rel", "s_style", "combined", "invisible", "wrong")
+    columns: dict[str, type] = {name: kinds.get(name, str) for name in own} | {"also_in": list}
+    columns |= dict.fromkeys(scores[:4], float) | dict.fromkeys(scores[4:], list)
+    content = [
+        {name: getattr(row, name) for name in (*own, "also_in")}
+        | {name: getattr(row.row, name) for name in scores}
+        for row in rows
+    ]
+    write_table(folder, Path(PARQUET).stem, content, columns)
 
 
 def file_of(row: RealRow, scores: Path) -> Path:

@@ -52,7 +52,7 @@ from scenewright.evals.metrics.base import (
 )
 from scenewright.evals.runner.judging import JudgePanel, judge_picture
 from scenewright.evals.runner.progress import side_by_side
-from scenewright.evals.store.files import drafted
+from scenewright.evals.store.files import write_table
 from scenewright.evals.store.json_lines import append_lines, read_lines
 from scenewright.evals.studies.real.schema import (
     AttributeSchema,
@@ -219,29 +219,17 @@ def write_rows(path: str | os.PathLike[str], rows: Sequence[RealRow]) -> Path:
     """
     file = Path(path)
     if file.suffix == PARQUET:
-        with drafted(file.parent, file.stem) as draft:
-            _write_parquet(draft, rows)
+        kinds: dict[Any, type] = {str: str, int: int, float: float, Score: float}
+        fields = RealRow.model_fields.items()
+        columns = {name: kinds.get(field.annotation, list) for name, field in fields}
+        content = [row.model_dump(mode="json") for row in rows]
+        write_table(file.parent, file.stem, content, columns)
         return file
     try:
         write_text(file, "\n".join(row.model_dump_json() for row in rows))
     except OSError as error:
         raise _unwritable(file, error) from error
     return file
-
-
-def _write_parquet(draft: Path, rows: Sequence[RealRow]) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), Score: pa.float64()}
-    schema = pa.schema(
-        [
-            (name, kinds.get(field.annotation, pa.list_(pa.string())))
-            for name, field in RealRow.model_fields.items()
-        ]
-    )
-    table = pa.Table.from_pylist([row.model_dump(mode="json") for row in rows], schema=schema)
-    parquet.write_table(table, draft)
 
 
 def latest(rows: Iterable[RealRow]) -> dict[tuple[str, str], RealRow]:
