@@ -305,8 +305,8 @@ async def test_studies_of_realism(tmp_path: Path) -> None:
         id="0", image="a.png", category="dog", box=(0, 0, 8, 8), shape=1, texture=1, split="test"
     )
     (found,) = await compare_scorers([scorer], tmp_path, [rated], kept=tmp_path / "kept")
-    assert found.scores[0].shape is None
-    assert WHY in found.scores[0].reason
+    assert found[0].shape is None
+    assert WHY in found[0].reason
     objects = await JudgeScorer([judge(book)]).score(EMPTY, [Detection("dog", (0, 0, 8, 8))])
     assert WHY in objects[0].reason
     with pytest.raises(RealismError, match="nothing is drawn"):
