@@ -144,7 +144,7 @@ class Frame(BaseModel):
         return [
             (
                 self.label.format_map(row),
-                [_shown(row.get(name), of) for name, of in self.columns.items()],
+                [shown(row.get(name), of) for name, of in self.columns.items()],
             )
             for row in self.rows
         ]
@@ -152,13 +152,8 @@ class Frame(BaseModel):
     def markdown(self) -> str:
         """Return the table as GitHub's Markdown."""
         heads = [self.head, *(column.title for column in self.columns.values())]
-        texts = [[label, *(cell.line for cell in cells)] for label, cells in self.lines()]
-        rule = ["---", *("---:" for _ in self.columns)]
-        # A bar inside a cell would end it.
-        return "\n".join(
-            f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |"
-            for line in (heads, rule, *texts)
-        )
+        lines = self.lines()
+        return markdown_table(heads, ([label, *(c.line for c in cells)] for label, cells in lines))
 
     def html(self) -> str:
         """Return the table as HTML, with its title; all text is escaped."""
@@ -199,6 +194,16 @@ class Frame(BaseModel):
 
         with drafted(folder, self.name) as draft:
             pq.write_table(pa.Table.from_pylist(self.records()), draft, compression="zstd")
+
+
+def markdown_table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a table of texts as GitHub's Markdown; all columns but the first are numbers."""
+    rule = ["---", *("---:" for _ in heads[1:])]
+    # A bar or a line break inside a cell would end it.
+    return "\n".join(
+        f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in line)} |"
+        for line in (heads, rule, *lines)
+    )
 
 
 def percent(title: str, digits: int = 1) -> Column:
@@ -263,12 +268,14 @@ def _cell(cell: Any) -> Any:
     return None if isinstance(cell, float) and math.isnan(cell) else cell
 
 
-def _shown(cell: Cell, column: Column) -> Shown:
+def shown(cell: Cell | Measured, column: Column) -> Shown:
+    """Return a cell as ``column`` shows it."""
     value, note = cell if isinstance(cell, tuple) else (cell, "")
-    if isinstance(value, Estimate):
-        if value.value is None:
-            return Shown(NO_VALUE, note=note or value.reason)
-        one, digits = value.times(column.factor), column.digits
+    if isinstance(value, Measured):
+        found: Estimate = _cell(value)
+        if found.value is None:
+            return Shown(NO_VALUE, note=note or found.reason)
+        one, digits = found.times(column.factor), column.digits
         ends = [number(end, digits) for end in (one.low, one.high) if end is not None]
         low, high = ends if len(ends) == 2 else ("", "")
         spread = "" if one.sd is None else f"± {number(one.sd, max(digits, 2))}"

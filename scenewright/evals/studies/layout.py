@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pydantic import Field
 
 from scenewright.core.validation import FrozenModel
+from scenewright.evals.reporting.frames import markdown_table
 from scenewright.evals.statistics.estimates import Estimate
 from scenewright.evals.studies.paper import Printed
 
@@ -147,17 +148,14 @@ class Layout(FrozenModel):
 
     def markdown(self) -> str:
         """Return the table as GitHub's Markdown."""
-        lines = [
-            _line([self.head, *(column.title for column in self.columns)]),
-            _line(["---", *("---:" for _ in self.columns)]),
-        ]
+        lines = []
         for row in self.rows:
             cells = (
                 cell.text(column.digits, self.of_paper)
                 for cell, column in zip(row.cells, self.columns, strict=True)
             )
-            lines.append(_line([row.title, *cells]))
-        return "\n".join(lines)
+            lines.append([row.title, *cells])
+        return markdown_table([self.head, *(column.title for column in self.columns)], lines)
 
     def figures(self) -> list[list[Estimate]]:
         """Return the measured figures column by column, for plots."""
@@ -198,8 +196,3 @@ def as_csv(tables: tuple[Layout, ...]) -> str:
     writer.writeheader()
     writer.writerows(records)
     return out.getvalue()
-
-
-def _line(cells: list[str]) -> str:
-    # A bar inside a cell would end it.
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
