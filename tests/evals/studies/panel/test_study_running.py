@@ -184,9 +184,17 @@ async def test_another_version_of_the_code_works_it_out_anew(
 ) -> None:
     tiny = Tiny()
     await study_of(place, tiny)
-    monkeypatch.setattr(keeping, "code_digest", lambda module: f"another {module}")
+    asked: list[str] = []
+
+    def another(module: str) -> str:
+        asked.append(module)
+        return f"another {module}"
+
+    monkeypatch.setattr(keeping, "code_digest", another)
     await study_of(place, tiny)
     assert len(tiny.runs) == 2
+    # The code of the part itself, and not of the module that declares what parts are.
+    assert asked == [TinyOptions.__module__]
 
 
 async def test_a_part_that_fails_is_told_and_the_others_go_on(place: Path) -> None:
