@@ -486,13 +486,11 @@ async def scored(
     with closing(AnswerStore(file)) as store:
         scorer = RealScorer(judges, store, wording="plain")
         for one, grade in progress(zip(pool, styles, strict=True), len(pool), "judged"):
-            looked = await scorer.look(
+            row, _ = await scorer.look(
                 hash_of_image(one.image), partial(getattr, one, "image"), schemas[one.label]
             )
-            attributes = looked.score.attributes
-            score = attributes or looked.score.relations
-            hard = None if attributes is None else attributes.hard
-            found.append(Scored(one.name, one.label, score and score.value, grade, hard))
+            score = row.get("s_att", row.get("s_rel"))
+            found.append(Scored(one.name, one.label, score, grade, row.get("s_att_hard")))
     return found
 
 

@@ -48,11 +48,13 @@ from PIL import Image
 from benchmarks._harness import Option, Progress, benchmark, interval
 from benchmarks._mock import MockServer
 from scenewright.agents.judges.remote import remote_judge
+from scenewright.agents.panel.panel import Panel
 from scenewright.config.options import Asking
 from scenewright.core.facts import Fact, State
 from scenewright.core.images import hash_of_image
 from scenewright.core.scene import Attributes, SceneGraph
-from scenewright.evals.studies.real.real_scorer import RealJudgement, RealScorer
+from scenewright.evals.runner.judging import JudgePanel, judge_picture
+from scenewright.evals.studies.real.real_scorer import RealScorer
 from scenewright.evals.studies.real.schema import AttributeSchema, ClassSchema
 from scenewright.evals.studies.real.scoring import questions_of
 from scenewright.miniature.painter import paint
@@ -157,9 +159,20 @@ def recolored(scene: SceneGraph, wrong: Collection[str], rng: random.Random) -> 
     return SceneGraph(objects=tuple(objects), relations=scene.relations)
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was found in a picture."""
+
+    row: Mapping[str, Any]
+    """Columns of its row of scores."""
+    states: Mapping[str, State]
+    """Id of a question → how it was answered."""
+    answers: int
+
+
 async def looked_at(
     cases: Sequence[Case], way: Way, url: str, key: str
-) -> tuple[list[RealJudgement], float]:
+) -> tuple[list[Look], float]:
     """Return what was found in each picture, and the wall time of all.
 
     ``key``: of the account. Each round has its own: the mock replays what one key asks twice.
@@ -174,7 +187,7 @@ async def looked_at(
         base_url=f"{url}/v1",
         overrides={"facts_per_call": 1 if alone else 64},
     )
-    found: list[RealJudgement | None] = [None] * len(cases)
+    rows: list[Mapping[str, Any]] = [{}] * len(cases)
     waiting = iter(enumerate(cases))
     with closing(AnswerStore(None)) as store:
         asking: Asking = "together" if way == "together" else "waves"
@@ -182,19 +195,26 @@ async def looked_at(
 
         async def work() -> None:
             for at, case in waiting:
-                found[at] = await scorer.look(case.digest, case.load, case.schema)
+                rows[at], _ = await scorer.look(case.digest, case.load, case.schema)
 
         started = time.perf_counter()
         async with asyncio.TaskGroup() as group:
             for _ in range(1 if alone else AT_ONCE):
                 group.create_task(work())
         seconds = time.perf_counter() - started
+        panel, looks = JudgePanel("real", (judge,), Panel()), []
+        for case, row in zip(cases, rows, strict=True):
+            # All answers are in the store by now.
+            told = await judge_picture(
+                panel, case.digest, case.load, facts_of(case), store=store, asking=asking
+            )
+            states = {verdict.fact_id: verdict.state for verdict in told.card.verdicts}
+            looks.append(Look(row, states, sum(map(len, told.answers.values()))))
     await judge.aclose()
     await caller.aclose()
-    done = [one for one in found if one is not None]
-    if lost := sum(one.score.unscored for one in done):
+    if lost := sum(one.row["unscored"] for one in looks):
         raise RuntimeError(f"{lost} unscored answers in a benchmark without faults")
-    return done, seconds
+    return looks, seconds
 
 
 async def measure(cases: Sequence[Case], rounds: int) -> dict[str, Any]:
@@ -203,29 +223,26 @@ async def measure(cases: Sequence[Case], rounds: int) -> dict[str, Any]:
     ``rounds`` of the ways that look at several pictures at once.
     """
     figures: dict[str, Any] = {"paper.usd": PAPER["usd"], "paper.seconds": PAPER["seconds"]}
-    found: dict[Way, Sequence[RealJudgement]] = {}
+    found: dict[Way, Sequence[Look]] = {}
     shown = Progress(1 + 2 * rounds)
     with MockServer(MockSettings(latency=LATENCY)) as lab:
         # The mock server's model is loaded by its first request, which is not measured.
         await looked_at(cases[:1], "together", lab.url, "warm")
         for way in WAYS:
             walls: list[float] = []
-            looks: list[RealJudgement] = []
+            looks: list[Look] = []
             for number in range(1 if way == "sequential" else rounds):
                 looks, wall = await looked_at(cases, way, lab.url, f"{way}-{number}")
                 walls.append(wall / len(cases))
                 shown.step()
-            each = [one.seconds for one in looks]
-            figures[f"usd_per_image.{way}"] = interval([one.spent["usd"] for one in looks])
-            figures[f"tokens.{way}"] = interval(
-                [one.spent["tokens_in"] + one.spent["tokens_out"] for one in looks]
-            )
+            each = [one.row["seconds"] for one in looks]
+            figures[f"usd_per_image.{way}"] = interval([one.row["usd"] for one in looks])
+            figures[f"tokens.{way}"] = interval([one.row["tokens"] for one in looks])
             figures[f"latency.{way}"] = interval(each)
             figures[f"seconds_per_image.{way}"] = interval(each if way == "sequential" else walls)
             found[way] = looks
             if way == "together":
-                asked = [sum(map(len, one.judged.answers.values())) for one in looks]
-                figures["questions"] = interval(asked)
+                figures["questions"] = interval([one.answers for one in looks])
     figures |= accuracy_figures(cases, found)
     for name in ("usd_per_image", "seconds_per_image"):
         figures[name] = figures[f"{name}.waves"]
@@ -235,9 +252,7 @@ async def measure(cases: Sequence[Case], rounds: int) -> dict[str, Any]:
     return figures
 
 
-def accuracy_figures(
-    cases: Sequence[Case], found: Mapping[Way, Sequence[RealJudgement]]
-) -> dict[str, Any]:
+def accuracy_figures(cases: Sequence[Case], found: Mapping[Way, Sequence[Look]]) -> dict[str, Any]:
     """Return ``right.*``, ``changed.*`` and ``s_att*``; intervals over pictures."""
     figures: dict[str, Any] = {"s_att.exact": interval([case.exact for case in cases])}
     every = [
@@ -248,15 +263,14 @@ def accuracy_figures(
     ]
     share = sum(every) / len(every)
     figures |= {"right.colors.majority": max(share, 1 - share), "right.colors.random": 0.5}
-    single = [states_of(one) for one in found["sequential"]]
+    single = [one.states for one in found["sequential"]]
     for way, looks in found.items():
-        states = [states_of(one) for one in looks]
-        scores = [one.score.attributes for one in looks]
-        for name, hard in (("s_att", False), ("s_att_hard", True)):
+        states = [one.states for one in looks]
+        for name in ("s_att", "s_att_hard"):
             known = [
                 (case.exact, value)
-                for case, score in zip(cases, scores, strict=True)
-                if score and (value := score.hard if hard else score.value) is not None
+                for case, one in zip(cases, looks, strict=True)
+                if (value := one.row.get(name)) is not None
             ]
             figures[f"{name}.{way}"] = interval([value for _, value in known])
             figures[f"{name}_error.{way}"] = interval([abs(a - b) for a, b in known])
@@ -284,11 +298,6 @@ def accuracy_figures(
 def facts_of(case: Case) -> Sequence[Fact]:
     """Return the questions of a case."""
     return questions_of(case.schema.attributes, None, "plain").facts
-
-
-def states_of(looked: RealJudgement) -> dict[str, State]:
-    """Return id of a question → how it was answered."""
-    return {verdict.fact_id: verdict.state for verdict in looked.judged.card.verdicts}
 
 
 def _answered(case: Case, said: Mapping[str, State], kinds: Collection[str] | None) -> list[Fact]:
