@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from benchmarks._published import published_scores
 from scenewright.agents.parsers.rules import parse_caption
 from scenewright.core.facts import Fact
 from scenewright.core.ports.vision import Detection
@@ -19,7 +20,6 @@ from scenewright.evals.metrics.encoders import EncodedTexts
 from scenewright.evals.studies.peers import benchmark_metrics as rules
 from scenewright.evals.studies.peers.benchmark_metrics import CompBench, GroundedFacts, Wise
 from scenewright.evals.studies.peers.direct_scoring import OptionRater
-from scenewright.evals.studies.peers.matrix import published_scores
 from scenewright.evals.studies.peers.panel_metric import table_of
 from scenewright.evals.studies.peers.question_metrics import (
     Dsg,
