@@ -227,14 +227,13 @@ def print_measured(report: MeasuredReport, over: str) -> None:
         say(table.title, "bold")
         if table.caption:
             say(table.caption, "dim")
-        heads = [table.head, *(column.title for column in table.columns.values())]
         rows: list[list[str | Text]] = []
         for label, cells in table.lines():
             ends = (f"\n{one.low} – {one.high}" if one.low else "" for one in cells)
             shown = zip(cells, ends, strict=True)
             rows.append([label, *(Text.assemble(one.text, (end, "dim")) for one, end in shown)])
         # Reasons may be long; figures never are.
-        print_table(heads, rows, wraps=len(heads) <= 2)
+        print_table(table.heads, rows, wraps=len(table.heads) <= 2)
 
 
 def split_list(text: str | Iterable[str] | None) -> tuple[str, ...]:

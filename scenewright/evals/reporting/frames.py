@@ -149,11 +149,18 @@ class Frame(BaseModel):
             for row in self.rows
         ]
 
+    @property
+    def heads(self) -> list[str]:
+        """Return the titles of the columns, the first cell's included."""
+        return [self.head, *(column.title for column in self.columns.values())]
+
+    def texts(self) -> list[list[str]]:
+        """Return the cells of each row, each in one line."""
+        return [[label, *(cell.line for cell in cells)] for label, cells in self.lines()]
+
     def markdown(self) -> str:
         """Return the table as GitHub's Markdown."""
-        heads = [self.head, *(column.title for column in self.columns.values())]
-        lines = self.lines()
-        return markdown_table(heads, ([label, *(c.line for c in cells)] for label, cells in lines))
+        return markdown_table(self.heads, self.texts())
 
     def html(self) -> str:
         """Return the table as HTML, with its title; all text is escaped."""
