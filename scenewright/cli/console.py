@@ -233,7 +233,7 @@ def print_measured(report: MeasuredReport, over: str) -> None:
             shown = zip(cells, ends, strict=True)
             rows.append([label, *(Text.assemble(one.text, (end, "dim")) for one, end in shown)])
         # Reasons may be long; figures never are.
-        print_table(table.heads, rows, wraps=len(table.heads) <= 2)
+        print_table(table.titles, rows, wraps=len(table.titles) <= 2)
 
 
 def split_list(text: str | Iterable[str] | None) -> tuple[str, ...]:

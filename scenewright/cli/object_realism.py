@@ -272,7 +272,7 @@ def ablate(
     table = training.ablation_table(rows)
     write_text(out / "ablations.md", table.markdown())
     terminal.print_if_json(content)
-    terminal.print_table(table.heads, table.texts())
+    terminal.print_table(table.titles, table.texts())
 
 
 @app.command()

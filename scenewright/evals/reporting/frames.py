@@ -150,7 +150,7 @@ class Frame(BaseModel):
         ]
 
     @property
-    def heads(self) -> list[str]:
+    def titles(self) -> list[str]:
         """Return the titles of the columns, the first cell's included."""
         return [self.head, *(column.title for column in self.columns.values())]
 
@@ -160,7 +160,7 @@ class Frame(BaseModel):
 
     def markdown(self) -> str:
         """Return the table as GitHub's Markdown."""
-        return markdown_table(self.heads, self.texts())
+        return markdown_table(self.titles, self.texts())
 
     def html(self) -> str:
         """Return the table as HTML, with its title; all text is escaped."""
