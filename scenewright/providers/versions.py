@@ -15,7 +15,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -232,11 +232,9 @@ ServedNote = Callable[[str, Mapping[str, int]], object]
 _FOLLOWED: ContextVar[tuple[ServedNote, ...]] = ContextVar("followed", default=())
 
 
-@contextmanager
-def served_to(note: ServedNote) -> Iterator[None]:
-    """Tell ``note`` of the served versions in the block."""
-    with within(_FOLLOWED, (*_FOLLOWED.get(), note)):
-        yield
+def served_to(note: ServedNote) -> AbstractContextManager[None]:
+    """Return a context that tells ``note`` of the served versions in its block."""
+    return within(_FOLLOWED, (*_FOLLOWED.get(), note))
 
 
 @contextmanager
