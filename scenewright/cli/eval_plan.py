@@ -96,7 +96,11 @@ def plan(
     asked, folder = None, Path()
     if config is not None:
         asked, folder = load_evaluation(config, out, models, judge, loop, limit, per_prompt)
-    counts_alone = {"config", "out", "models", "judge", "loop", "limit", "per_prompt", "as_json"}
+    of_recipes = {"models", "judge", "loop", "limit", "per_prompt"}
+    if config is None and (idle := sorted(chosen & of_recipes)):
+        option = idle[0].replace("_", "-")
+        raise terminal.fail(f"--{option} is an option of recipes: name one as CONFIG")
+    counts_alone = {"config", "out", "as_json", *of_recipes}
     if asked is not None and config is not None and chosen <= counts_alone:
         # No option needs measured figures.
         counted = terminal.run_async(estimate(asked, folder, root=config.parent))

@@ -174,7 +174,7 @@ def write_xtc() -> None:
 
 
 def write_evening() -> None:
-    figures, *_ = blocks(ROOT / "docs/public-benchmarks.md", "toml")
+    _, figures, *_ = blocks(ROOT / "docs/public-benchmarks.md", "toml")
     Path("evening.toml").write_text(figures.text, encoding="utf-8")
 
 

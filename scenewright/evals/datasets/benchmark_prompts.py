@@ -22,7 +22,8 @@ and ``Subcategory``; WISE_Verified (2026) has the same keys in files of its own.
 of ids, as in both published scripts.
 
 **ConceptMix** (Wu et al., NeurIPS 2024): ``300_sentences_k=K.json`` for K from 1 to 7, each a list
-of ``index``, ``sentence``, ``question`` and ``categories``, the last two of one length.
+of ``index``, ``sentence``, ``question`` and ``categories``. Questions may have empty ones between
+them, which the published code skips; a category belongs to each of the others.
 """
 
 from __future__ import annotations
@@ -284,6 +285,8 @@ def _wise_items(
             )
 
 
+UNKNOWN = "unknown"
+"""Category of the questions of a prompt that has more or fewer categories than questions."""
 _SENTENCES = re.compile(r"300_sentences_k=\d\.json")
 
 
@@ -304,12 +307,14 @@ def _conceptmix_items(files: Sequence[Path], parse: str, left_out: Counter[str])
             questions, kinds = entry.get("question"), entry.get("categories")
             if not (isinstance(questions, list) and isinstance(kinds, list)):
                 raise DatasetError(f"{place}: question and categories must be lists")
-            # The published code skips an empty question.
-            pairs = zip_longest(questions, kinds[: len(questions)], fillvalue="")
+            asked = [said for one in questions if (said := " ".join(str(one).split()))]
+            # Which category a question belongs to is known where there are as many of both.
+            named = kinds if len(kinds) == len(asked) else []
             facts = tuple(
-                _fact(f"q{at}", " ".join(str(question).split()), str(kind))
-                for at, (question, kind) in enumerate(pairs, 1)
-                if str(question).strip()
+                _fact(f"q{at}", question, str(kind))
+                for at, (question, kind) in enumerate(
+                    zip_longest(asked, named, fillvalue=UNKNOWN), 1
+                )
             )
             yield make_item(
                 place,

@@ -240,12 +240,14 @@ def load_compbench(
     one_of("split", split, COMPBENCH_SPLITS)
     named = [categories] if isinstance(categories, str) else categories
     files = _files(path, split, named)
+    beside = [lists for name, file in files for lists in _lists_beside(name, file).values()]
+    read = [*(file for _, file in files), *beside]
     return StreamedSet(
         partial(_compbench_items, files, parse),
         name=COMPBENCH_NAME,
         version=COMPBENCH_VERSION,
         options={"split": split, "categories": sorted(named or ()), "parse": parse},
-        files=lambda: [(file.name, file) for _, file in files],
+        files=lambda: [(file.name, file) for file in read],
         unique=True,
     )
 
@@ -291,7 +293,11 @@ def _compbench_items(
     for category, file in files:
         if category != last:
             seen, last = set(), category
-        alone = _listed_alone(file) if category == "complex" else {}
+        alone = {
+            _sentence(" ".join(line.split())): {THREE_IN_ONE: kind}
+            for kind, listed in _lists_beside(category, file).items()
+            for _, line in lines_of(listed)
+        }
         for number, line in lines_of(file):
             prompt = " ".join(line.split())
             if prompt in seen:
@@ -307,14 +313,11 @@ def _compbench_items(
             )
 
 
-def _listed_alone(file: Path) -> dict[str, dict[str, str]]:
-    """Return sentence → ``meta`` of the complex prompts that lists beside ``file`` name."""
-    return {
-        _sentence(" ".join(line.split())): {THREE_IN_ONE: kind}
-        for kind in ("action", "spatial")
-        if (beside := file.with_name(f"{file.stem}_{kind}.txt")).is_file()
-        for _, line in lines_of(beside)
-    }
+def _lists_beside(category: str, file: Path) -> dict[str, Path]:
+    """Return kind → list of the complex prompts of ``file`` that have that kind alone."""
+    kinds = ("action", "spatial") if category == "complex" else ()
+    places = {kind: file.with_name(f"{file.stem}_{kind}.txt") for kind in kinds}
+    return {kind: place for kind, place in places.items() if place.is_file()}
 
 
 def _sentence(prompt: str) -> str:

@@ -7,6 +7,7 @@ are compared on the items that both have scored.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -96,7 +97,8 @@ def benchmark_scores(results: Results) -> BenchmarkScores:
         raise EvalError(f"{results.folder} holds no scores: finish it with `scenewright eval run`")
     for each in (frame, rounds):
         each["way"] = each["backend"] + "/" + each["condition"]
-    read = _Read(frame, rounds, items.set_index("item").fillna(""))
+    names = (*(score.metric for score in recipe.scores), OURS)
+    read = _Read(frame, rounds, items.set_index("item").fillna(""), tuple(dict.fromkeys(names)))
     rows = [row for score in recipe.scores for row in read.rows(score)]
     rows += read.rows(Score(name="ours: grounded facts", metric=OURS))
     rows += read.costs()
@@ -117,8 +119,14 @@ def benchmark_scores(results: Results) -> BenchmarkScores:
 class _Read:
     """Scores of an evaluation by metric, part and arm."""
 
-    def __init__(self, frame: pd.DataFrame, rounds: pd.DataFrame, items: pd.DataFrame) -> None:
-        self._frame, self._rounds, self.items = frame, rounds, items
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        rounds: pd.DataFrame,
+        items: pd.DataFrame,
+        metrics: Sequence[str],
+    ) -> None:
+        self._frame, self._rounds, self.items, self._metrics = frame, rounds, items, metrics
         self.arms = tuple(rounds["way"].unique())
         ends = {f"{arm.rpartition('/')[0]}: loop − best of N" for arm in self.arms
                 if arm.endswith(f"/{LOOP}")}  # fmt: skip
@@ -183,7 +191,7 @@ class _Read:
         if not score.by:
             return {}
         said = [set(filter(None, text.split(", "))) for text in self.items[score.by]]
-        names = list(score.weights) or sorted(set().union(*said))
+        names = list(score.weights) or sorted(set().union(*said), key=_in_order)
         return {name: np.array([name in mine for mine in said]) for name in names}
 
     def _mean(self, score: Score, mine: Any, arm: str) -> Estimate:
@@ -240,13 +248,21 @@ class _Read:
         for arm in self.arms:
             mine = self._rounds[self._rounds["way"] == arm]
             failed = mine[mine["state"] == "failed"]
-            undrawn = len(self.items) - mine["item"].nunique()
+            drawn = len(mine[mine["state"] != "failed"].drop_duplicates(["item", "seed"]))
+            undrawn = len(self.items) * len(self._seeds) - drawn - len(failed)
             if undrawn:
-                found.append(f"{arm}: {undrawn} items have no picture (no scene that is sure)")
+                found.append(
+                    f"{arm}: {undrawn} pictures are not there (a loop needs a scene that is sure; "
+                    "or the evaluation is not finished)"
+                )
             if len(failed):
                 found.append(f"{arm}: {len(failed)} drawings failed ({_counted(failed['reason'])})")
             scores = self._frame[(self._frame["way"] == arm) & (self._frame["part"] == "")]
-            for metric, rows in scores.groupby("metric", sort=False):
+            for metric in self._metrics:
+                rows = scores[scores["metric"] == metric]
+                if drawn > len(rows):
+                    found.append(f"{arm}: {drawn - len(rows)} pictures have no score of {metric} "
+                                 "yet: the same `eval run` goes on")  # fmt: skip
                 lost = rows[rows["value"].isna()]
                 partly = int((rows["value"].notna() & (rows["unscored"] > 0)).sum())
                 if len(lost):
@@ -257,6 +273,11 @@ class _Read:
                 if partly:
                     found.append(f"{arm}: {partly} scores of {metric} leave out failed answers")
         return found
+
+
+def _in_order(name: str) -> list[tuple[int, str]]:
+    """Return the key by which names sort with their numbers as numbers: "3 atoms", "10 atoms"."""
+    return [(int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
 
 
 def _counted(reasons: pd.Series) -> str:

@@ -146,7 +146,8 @@ def load_recipe(name: str) -> Recipe | None:
     Raises ``ConfigError`` for a recipe that is wrong.
     """
     file = Path(name)
-    if not file.exists() and name in recipe_names():
+    # A folder of that name, such as a benchmark's own repository, hides no recipe.
+    if not file.is_file() and name in recipe_names():
         return read_toml(FOLDER / f"{name}.toml", Recipe)
     if file.is_file() and "evaluation" in read_user_toml(file, ConfigError):
         return read_toml(file, Recipe)

@@ -32,6 +32,7 @@ from scenewright.evals.runner.judging import (
     asked_in,
     facts_to_ask,
     is_drawn,
+    item_mark,
     judge_key,
     judged,
     looked_at,
@@ -249,9 +250,10 @@ class ItemWork(UnitWork):
             lacking = f"the judging failed: {look.reason}" if look.state == "failed" else ""
             return await scored(key, metric, samples[based], base | panel, lacking, look.key)
 
+        mark = item_mark(item)
         for metric in metrics:
             for based in looks if "judges" in metric.needs and looks else [drawn.key]:
-                key = score_key(based, metric, image, known)
+                key = score_key(based, metric, image, known, mark)
                 unit, new = await self.unit(key, partial(score, key, metric, based))
                 if new:
                     self._units.put([unit])

@@ -479,19 +479,29 @@ def answers_digest(look: Unit) -> str:
     return digest(look.key, look.state, answers, verdicts)
 
 
+def item_mark(item: Item) -> str:
+    """Return a digest of what metrics read of an item: all but files and boxes of its photo."""
+    return digest("item", item.model_dump(mode="json", exclude={"image", "detections"}))
+
+
 def score_key(
-    based_on: str, metric: ItemMetric, image: str, predicates: Predicates = DEFAULT
+    based_on: str,
+    metric: ItemMetric,
+    image: str,
+    predicates: Predicates = DEFAULT,
+    item: str = "",
 ) -> str:
     """Return the key of a score of a picture.
 
-    ``based_on`` is the key of its drawing, or :func:`answers_digest` of its judging. ``predicates``
-    are part of it where the metric itself asks about scenes; those of the package are part of the
-    item already.
+    ``based_on`` is the key of its drawing, or :func:`answers_digest` of its judging; ``item`` is
+    its :func:`item_mark`, which neither of them holds where the picture is the user's own.
+    ``predicates`` are part of it where the metric itself asks about scenes; those of the package
+    are part of the item already.
     """
     asked = []
     if getattr(metric, "asks_scenes", False) and predicates not in BUILT_IN:
         asked.append(mark_of(predicates))
-    return digest(SCORE, based_on, image, metric.name, metric.version, *asked)
+    return digest(SCORE, based_on, image, metric.name, metric.version, item, *asked)
 
 
 async def scored(

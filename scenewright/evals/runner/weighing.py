@@ -41,6 +41,7 @@ from scenewright.evals.runner.judging import (
     JudgePanel,
     answers_digest,
     facts_to_ask,
+    item_mark,
     predicates_for,
     sample_of,
     score_key,
@@ -173,10 +174,11 @@ class Weighing:
     ) -> Unit:
         row = unit.rows["scores"][0]
         known = predicates_for(item, self.config, self.generation.own)
-        key = score_key(answers_digest(look), metric, str(row["image"]), known)
+        based, image = answers_digest(look), str(row["image"])
+        key = score_key(based, metric, image, known, item_mark(item))
         images = self.generation.images
         sample = sample_of(
-            *(item, str(row["image"]), images, facts, look, self.config.alpha, known),
+            *(item, image, images, facts, look, self.config.alpha, known),
             empty=look.facts.get(EMPTY, ""),
         )
         own = {"metric", "version", "part", "scope", "value", "reason", "unscored", "n"}

@@ -159,8 +159,10 @@ class Layout(FrozenModel):
 
     def figures(self) -> list[list[Estimate]]:
         """Return the measured figures column by column, for plots."""
-        rows = ([cell.measured or Estimate() for cell in row.cells] for row in self.rows)
-        return [list(column) for column in zip(*rows, strict=True)]
+        return [
+            [row.cells[at].measured or Estimate() for row in self.rows]
+            for at in range(len(self.columns))
+        ]
 
     def records(self) -> list[dict[str, Any]]:
         """Return one record a cell and paper's figure of it, for CSV."""

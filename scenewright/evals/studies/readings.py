@@ -303,11 +303,12 @@ def read(results: Results, backend: str) -> Readings:
     for row in _plain(scores[of_set]):
         key = (row["metric"], row["condition"], row["seed"], row["scope"])
         found.sets[key] = SetFigure(
-            row["value"], row["n"] or 0, row["reason"] or "", row["unscored"] or 0
+            row["value"], int(row["n"] or 0), row["reason"] or "", int(row["unscored"] or 0)
         )
     scores = scores[scores["item"] != ""]
     of_round: dict[Reading, Any] = {"kept": kept.set_index(_PICTURE)["round"], "last": last}
-    for reading, chosen in of_round.items():
+    # Arrow joins no empty columns.
+    for reading, chosen in () if scores.empty else of_round.items():
         wanted = scores[_PICTURE].join(chosen.rename("wanted"), on=_PICTURE)["wanted"]
         some = scores[wanted.fillna(0) == scores["round"].fillna(0)]
         whole = some[some["part"] == ""] if reading == "kept" else some[:0]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from scenewright.evals.datasets import benchmark_prompts as sets
-from scenewright.evals.datasets.base import DatasetError, DatasetSpec, sources
-from scenewright.evals.datasets.registry import LOADERS, open_dataset
+from scenewright.evals.datasets.base import CATALOGUE, DatasetError, DatasetSpec, sources
+from scenewright.evals.datasets.registry import open_dataset
 from tests.evals.datasets.published import check_set, write_json
 from tests.evals.recipes.benchmark_files import WRITERS
 
@@ -37,7 +37,7 @@ def test_it_is_a_set(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", FIRST)
 def test_its_source_has_its_licence_and_the_files_that_it_reads(name: str, tmp_path: Path) -> None:
     source = sources()[name]
-    assert source.licence == LOADERS[name].licence
+    assert source.licence == CATALOGUE[name].licence
     WRITERS[name](tmp_path)
     published = {file.name for file in source.files}
     assert {file.name for file in tmp_path.iterdir()} <= published

@@ -134,11 +134,11 @@ def write_wise(folder: Path) -> None:
 
 
 def write_conceptmix(folder: Path) -> None:
-    """A prompt of one concept and one of two, with an empty question."""
+    """A prompt of one concept and one of two, with an empty question, as in the release."""
     for k, text, questions, categories in (
         (1, BALL, ["Does the image contain a ball?  ", "Is the ball red?"], ["object", "color"]),
         (2, DOG, ["Does the image contain a dog?", "", "Does the image contain a tree?"],
-         ["object", "color", "object"]),
+         ["object", "object"]),
     ):  # fmt: skip
         rows = [{"index": 1, "sentence": text, "categories": categories, "question": questions}]
         write_json(folder / f"300_sentences_k={k}.json", rows)

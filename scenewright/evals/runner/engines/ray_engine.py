@@ -38,6 +38,9 @@ from scenewright.evals.runner.task import (
     on_cluster,
 )
 
+_PHOTOS_AT_ONCE = 8
+"""Photos that this process reads for workers elsewhere at the same time."""
+
 
 def engine_of(name: str, workers: int | None = None, address: str = "") -> Engine:
     """Return the engine of that name; ``workers`` and ``address`` are options of a cluster.
@@ -87,12 +90,15 @@ class RayEngine(RayOptions):
                 if pool is None:
                     task.ready(0, 0)
                     cluster = await stack.enter_async_context(reached(self.address, self.workers))
+                    # Settings are read from files, and fingerprints may hash weights.
+                    spec, _ = await asyncio.to_thread(lambda: (task.spec, task.models))
                     for caller in task.callers:
                         gate = partial(RateLimitClient, cluster.rate_limits, "driver")
                         stack.enter_context(caller.sharing(gate))
-                    spec = await asyncio.to_thread(lambda: task.spec)
+                    # Photos alone may be served side by side.
+                    served = {} if spec.place else {"max_concurrency": _PHOTOS_AT_ONCE}
                     stores = await stack.enter_async_context(
-                        started(StoreActor, cluster, spec.answers, spec.place)
+                        started(StoreActor, cluster, spec.answers, spec.place, **served)
                     )
                     spec = replace(
                         spec,

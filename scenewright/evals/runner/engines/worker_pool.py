@@ -49,7 +49,7 @@ class RayWorker:
         share_gates(partial(RateLimitClient, spec.rate_limits, spec.name))
         here = bool(spec.node) and ray.get_runtime_context().get_node_id() == spec.node
         self._worker = await spec.open(here, self._open)
-        return self._worker.models
+        return await asyncio.to_thread(lambda: self._worker.models)
 
     async def item(self, item: Any) -> AsyncIterator[list[Any]]:
         """Do ``item`` and yield its events as they come; the last one says that it is done."""

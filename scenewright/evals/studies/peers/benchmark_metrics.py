@@ -221,14 +221,18 @@ def spatial_score(prompt: str, first: Detection | None, second: Detection | None
 
 
 def numeracy_score(wanted: Mapping[str, int], found: Sequence[Detection]) -> float:
-    """Return the score of numbers: half for each class that is there, half for its exact number."""
+    """Return the score of numbers: half for each name that is there, half for its exact number.
+
+    Names are those of the prompt, each compared with the detections of its class: "two boys and a
+    girl" are two numbers of persons, as published.
+    """
     kept: list[Detection] = []
     for one in found:
         if not any(one.name == other.name and _one(one.box, other.box) for other in kept):
             kept.append(one)
     counts = Counter(one.name for one in kept)
-    shares = [0.5 * (counts[name] > 0) + 0.5 * (counts[name] == n) for name, n in wanted.items()]
-    return sum(shares) / len(shares)
+    there = [(counts[_class(name)], n) for name, n in wanted.items()]
+    return sum(0.5 * (seen > 0) + 0.5 * (seen == n) for seen, n in there) / len(there)
 
 
 def _one(a: Box, b: Box) -> bool:
@@ -239,10 +243,20 @@ def _one(a: Box, b: Box) -> bool:
     return max(shared / (sum(areas) - shared), *(shared / area for area in areas)) > SAME
 
 
+STATE = "state"
+"""Key of the attribute that says what an object does."""
+
+
 def phrases_of(scene: SceneGraph) -> tuple[str, ...]:
-    """Return the noun phrases of ``scene``: each object with its attributes, each once."""
+    """Return the noun phrases of ``scene``: each object with its attributes, each once.
+
+    What an object does ("sitting") is no part of its noun phrase.
+    """
     return tuple(
-        dict.fromkeys(" ".join((*one.attributes.values(), one.name)) for one in scene.objects)
+        dict.fromkeys(
+            " ".join([*(v for k, v in one.attributes.items() if k != STATE), one.name])
+            for one in scene.objects
+        )
     )
 
 
@@ -265,6 +279,7 @@ class CompBench(PanelMetric):
     """Implements :class:`~scenewright.evals.metrics.base.ItemMetric`."""
 
     name = "compbench"
+    maker = 2
     needs: frozenset[Need] = frozenset({"image", "prompt", "scene"})
 
     def __init__(
@@ -345,7 +360,14 @@ class CompBench(PanelMetric):
         if name == ACTION:
             if self._encoder is None:
                 raise MetricError('no encoder is named: give extractor, for example "OWNER/NAME"')
-            words = {word for one in scene.objects for word in one.attributes.values()}
+            # Adjectives are left out, as published; a state is what something does.
+            words = {
+                word
+                for one in scene.objects
+                for key, value in one.attributes.items()
+                if key != STATE
+                for word in value.split()
+            }
             said = sample.prompt.split()
             if sample.item.category == "complex":
                 said = [word for word in said if word not in words]
@@ -355,15 +377,18 @@ class CompBench(PanelMetric):
             raise MetricError('no detector is named: give detector, for example "transformers:…"')
         if name == SPATIAL and not scene.relations:
             raise MetricError("the scene of the prompt has no relation")
-        wanted = dict(Counter(_class(one.name) for one in scene.objects))
-        for reason in unknown_labels(self._detector, list(wanted)).values():
+        names = {one.id: _class(one.name) for one in scene.objects}
+        classes = list(dict.fromkeys(names.values()))
+        for reason in unknown_labels(self._detector, classes).values():
             raise MetricError(reason)
-        detected = await self._detector.detect(image, list(wanted))
+        detected = await self._detector.detect(image, classes)
         found = sorted(detected, key=lambda one: -one.score)
         if name == NUMERACY:
-            return numeracy_score(wanted, found)
-        names = {one.id: _class(one.name) for one in scene.objects}
-        relation = scene.relations[0]
+            return numeracy_score(Counter(one.name for one in scene.objects), found)
+        # A complex prompt also has relations that are no place.
+        words = locality_of(sample.prompt)
+        placed = (one for one in scene.relations if words and words in one.predicate)
+        relation = next(placed, scene.relations[0])
         ends = [
             next((one for one in found if one.name == names[end]), None)
             for end in (relation.source, relation.target)

@@ -348,7 +348,9 @@ class CachingGrader(ABC):
             # Another call asks for the others; where it fails, this one asks.
             for pair in open_:
                 if pair not in found and (future := self._grades.get(pair)) is not None:
-                    found |= {} if (grade := await future) is None else {pair: grade}
+                    # A call that is cancelled must not cancel what others wait for.
+                    grade = await asyncio.shield(future)
+                    found |= {} if grade is None else {pair: grade}
         return [found[pair] for pair in pairs]
 
     async def _fetch(self, pairs: Sequence[AnswerPair]) -> dict[AnswerPair, Grade]:

@@ -59,8 +59,8 @@ READ = ("prompt_tokens", "tokens_dropped", "facts_dropped")
 """How much of the prompt a drawing read, where that is known."""
 SPENT = ("calls", "tokens_in", "tokens_out", "usd")
 """What a unit took, in its fact ``spent``."""
-_TIMED = (DRAWING, GENERATION, ANSWERS)
-"""Kinds of units that may take as long as the configuration says."""
+_TIMED = (DRAWING, ANSWERS)
+"""Kinds of units that may take as long as the configuration says; so may a reading."""
 _COUNTS = ("nodes", "matched", "edges", "edges_matched")
 _VERSION = 1
 _SHEET_VERSION = 2
@@ -95,7 +95,9 @@ class PhotoItem:
             what = f"there is no photo {file}: name the set's folder of images"
             return cls(item, problem=what)
         try:
-            return cls(item, file_mark(file))
+            # Absolute, for a worker with another working directory.
+            there = item.model_copy(update={"image": str(file.absolute())})
+            return cls(there, file_mark(file))
         except OSError as error:
             return cls(item, problem=error_text(error))
 
@@ -354,7 +356,13 @@ class XtcWork(UnitWork):
         if empty := await asyncio.to_thread(nothing_drawn, picture):
             rows = [_unscored(question, empty) for question in questions]
             return Unit(this.key, GENERATION, reason=empty, facts={"rows": rows})
-        extraction = await self._extractions.of(picture, image)
+        try:
+            # The time of a reading: grades wait for the grader's other calls.
+            async with asyncio.timeout(config.timeout):
+                extraction = await self._extractions.of(picture, image)
+        except TimeoutError as error:
+            late = f"not done within {config.timeout:g} s"
+            raise EvalError(str(error).strip() or late) from error
         seen = extraction.scene
         match = await asyncio.to_thread(
             match_graphs, scene, seen, self._models.similarity, edges=config.matching

@@ -165,6 +165,9 @@ def test_numeracy_scores_by_hand() -> None:
     assert rules.numeracy_score({"dog": 2}, [dogs[0], found("dog", 0.5, 0, 0, 10, 10)]) == 0.5
     assert rules.numeracy_score({"dog": 2, "cat": 1}, dogs) == 0.5
     assert rules.numeracy_score({"cat": 1}, dogs) == 0.0
+    # Two boys and a girl are two numbers of persons, and three persons are neither.
+    people = [found("person", 0.9, 20.0 * at, 0, 20.0 * at + 10, 10) for at in range(3)]
+    assert rules.numeracy_score({"boy": 2, "girl": 1}, people) == 0.5
 
 
 @dataclass
@@ -233,6 +236,18 @@ async def test_each_category_has_its_rule() -> None:
     two = await metric.score(sample(**item(said, "complex", **{THREE_IN_ONE: "spatial"})))
     assert two.value == pytest.approx((0.25 + 0.85) / 2)
     assert "action" not in two.parts
+
+
+async def test_a_complex_prompt_keeps_its_action_and_is_measured_at_its_place() -> None:
+    judge, encoder = SayingJudge(lambda fact: 0.5), Encoder()
+    seen = Finder((*FINDER.things, found("dog", 0.9, 300, 300, 310, 310)))
+    metric = CompBench(bench(judge), seen, encoder)  # type: ignore[arg-type]
+    said = "a white dog is sitting on a ball next to a table"
+    score = await metric.score(sample(**item(said, "complex")))
+    # Ball and table are near; the dog, which sits on the ball, is not.
+    assert score.parts["spatial"] == pytest.approx(0.2 + 0.15 + 0.5)
+    assert encoder.said == ["a dog is sitting on a ball next to a table"]
+    assert [fact.question for fact in judge.asked] == ["White dog?", "Ball?", "Table?"]
 
 
 async def test_what_cannot_be_measured_is_unscored() -> None:

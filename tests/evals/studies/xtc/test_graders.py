@@ -171,6 +171,29 @@ async def test_who_waits_asks_itself_where_the_first_was_stopped() -> None:
         await first
 
 
+async def test_a_call_that_is_stopped_while_it_waits_costs_the_others_nothing() -> None:
+    started, release = asyncio.Event(), asyncio.Event()
+
+    class Slow(ReplyingChat):
+        async def _agenerate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
+            started.set()
+            await release.wait()
+            return self._generate(messages, **kwargs)
+
+    chat = Slow(replies=scoring())
+    grader = ChatGrader(chat)
+    first = asyncio.create_task(grader.grade([pair("red", "blue")]))
+    await started.wait()
+    second, third = (asyncio.create_task(grader.grade([pair("red", "blue")])) for _ in range(2))
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.sleep(0)
+    release.set()
+    assert await asyncio.gather(first, third) == [[Grade(score=1)]] * 2
+    assert await grader.grade([pair("red", "blue")]) == [Grade(score=1)]
+    assert len(chat.sent) == 1
+
+
 ASKED = [pair("red", "blue"), pair("red", "green"), pair("red", "black")]
 
 
