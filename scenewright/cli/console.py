@@ -21,12 +21,13 @@ from string import Template
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from scenewright.evals.reporting.measured import MeasuredReport
+    from scenewright.evals.reporting.measured import MeasuredReport, MeasuredTable
     from scenewright.providers.retry import FailedAttempt
 
 PLAIN_WIDTH = 120
@@ -227,13 +228,34 @@ def print_measured(report: MeasuredReport, over: str) -> None:
         say(table.title, "bold")
         if table.caption:
             say(table.caption, "dim")
-        rows: list[list[str | Text]] = []
-        for label, cells in table.lines():
-            ends = (f"\n{one.low} – {one.high}" if one.low else "" for one in cells)
-            shown = zip(cells, ends, strict=True)
-            rows.append([label, *(Text.assemble(one.text, (end, "dim")) for one, end in shown)])
+        _print_in_blocks(table)
+
+
+def _print_in_blocks(table: MeasuredTable) -> None:
+    """Print a table whose columns may need several blocks, each with the names of the rows."""
+    head, *titles = table.titles
+    labels: list[str] = []
+    rows: list[list[Text]] = []
+    for label, cells in table.lines():
+        ends = (f"\n{one.low} – {one.high}" if one.low else "" for one in cells)
+        shown = zip(cells, ends, strict=True)
+        labels.append(label)
+        rows.append([Text.assemble(one.text, (end, "dim")) for one, end in shown])
+    columns = [[title, *(row[at].plain for row in rows)] for at, title in enumerate(titles)]
+    widths = [2 + max(cell_len(line) for text in column for line in text.split("\n"))
+              for column in columns]  # fmt: skip
+    most = console().width
+    # Long names of rows are wrapped.
+    names = 2 + min(max(map(cell_len, (head, *labels))), most // 2)
+    start = 0
+    while start < len(titles):
+        stop = start + 1
+        while stop < len(titles) and names + sum(widths[start : stop + 1]) <= most:
+            stop += 1
+        block = [[label, *row[start:stop]] for label, row in zip(labels, rows, strict=True)]
         # Reasons may be long; figures never are.
-        print_table(table.titles, rows, wraps=len(table.titles) <= 2)
+        print_table([head, *titles[start:stop]], block, wraps=len(titles) == 1)
+        start = stop
 
 
 def split_list(text: str | Iterable[str] | None) -> tuple[str, ...]:

@@ -32,9 +32,9 @@ from scenewright.evals.gate.result import (
 from scenewright.evals.gate.running import (
     BATCH,
     Show,
-    asked_of,
     check_folder,
     levels,
+    shared_settings,
     silent,
     write_result,
 )
@@ -96,7 +96,7 @@ def plan_judge_gate(
         settings or load_settings(),
         given,
     )
-    check_folder(gate.folder, asked_of(baseline, candidate, options))
+    check_folder(gate.folder, shared_settings(baseline, candidate, options))
     return gate
 
 

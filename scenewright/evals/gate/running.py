@@ -161,11 +161,11 @@ def plan_gate(
     gate = Gate(
         *(baseline, candidate, options, place, configs, order, settings, base, given, force)
     )
-    check_folder(place, asked_of(baseline.text, candidate.text, options))
+    check_folder(place, shared_settings(baseline.text, candidate.text, options))
     return gate
 
 
-def asked_of(baseline: str, candidate: str, options: GateOptions) -> dict[str, Any]:
+def shared_settings(baseline: str, candidate: str, options: GateOptions) -> dict[str, Any]:
     """Return what gates in the same folder must share."""
     return {
         "baseline": baseline,
@@ -196,7 +196,7 @@ def check_folder(folder: Path, asked: Mapping[str, Any]) -> None:
     if not (folder / RESULT).exists():
         return
     result = read_result(folder)
-    before = asked_of(result.baseline, result.candidate, result.options)
+    before = shared_settings(result.baseline, result.candidate, result.options)
     if before != asked:
         raise EvalError(
             f"{folder} holds another gate ({result.candidate} against {result.baseline}, "

@@ -163,7 +163,8 @@ def make_study(
             picture = "the picture" if objects else "a picture of it"
             left_out[f"{picture} cannot be read"] += 1
         except ValidationError as error:
-            raise RatingError(first_problem(error)) from error
+            where = one.item if isinstance(one, Entry) else one.picture.file
+            raise RatingError(f"{where}: {first_problem(error)}") from error
         except _Unfit as unfit:
             left_out[str(unfit)] += 1
         if tick is not None:

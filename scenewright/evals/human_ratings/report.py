@@ -165,6 +165,8 @@ def _findings(
                     {"people ↓ machine →": arm, **dict(zip(names, map(float, each), strict=True))}
                     for arm, each in zip(names, counts, strict=True)
                 ),
+                # Names of arms are shown as they are.
+                heads={name: name for name in names},
                 digits=2,
             )
     correlations = []

@@ -334,7 +334,10 @@ class RatingStore(SqliteFile):
         return [place for (place,) in self._rows(_OPEN, (rater.id, number))]
 
     def _available(self, rater: Rater) -> list[tuple[int, int]]:
-        """Return (task, ratings given or in progress) of tasks that need the rater."""
+        """Return (task, ratings given or in progress) of objects that need the rater."""
+        if not self._on_demand:
+            # Without claims the query would go through the open places of all raters.
+            return []
         claimed = dict(self._rows(_CLAIMED, (self._clock(),)))
         return [
             (task, given + claimed.get(task, 0))

@@ -185,9 +185,12 @@ class Chart:
         )
         size = self.size or (2.6 + 0.72 * len(columns), 2.2 + 0.36 * len(rows))
         made, axis = plots.chart(self.title, size=size)
+        known = values[~np.isnan(values)]
+        counts = bool((known == np.round(known)).all())
         shown = plots.heat(
             axis, values, short_names(map(str, rows)), [str(name) for name in columns],
-            colors="PuOr_r", sign=True, digits=1 if self.factor > 1.0 else 2,
+            colors="PuOr_r", sign=bool((known < 0.0).any()),
+            digits=0 if counts else 1 if self.factor > 1.0 else 2,
             most=max(1.0, float(np.nanmax(np.abs(values), initial=0.0))),
             bold=np.array([[side_of_zero(one) != 0 for one in row] for row in grid]),
         )  # fmt: skip

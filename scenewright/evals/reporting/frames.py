@@ -77,7 +77,7 @@ class Frame(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     name: str
-    """Stem of its files, and its id on the page."""
+    """Stem of its files."""
     rows: tuple[dict[str, Cell], ...]
     """From top to bottom. Names that begin with an underscore are for the page alone."""
     columns: dict[str, Column] = {}

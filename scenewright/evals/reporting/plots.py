@@ -265,29 +265,6 @@ def percentages(
     return legend(made, axis, columns=columns)
 
 
-def bar_chart(
-    names: Sequence[str],
-    series: Mapping[str, Sequence[Measured]],
-    *,
-    x: str,
-    title: str = "",
-    factor: float = 1.0,
-    limits: tuple[float, float] | None = None,
-    lines: Sequence[tuple[str, float]] = (),
-    columns: int = 3,
-) -> Drawing:
-    """Return a figure of horizontal bars alone, with dashed ``lines`` (name, place) across."""
-    made, axis = chart(title, x, size=(7.4, 1.4 + 0.24 * len(names) * (len(series) + 0.8)))
-    bars(axis, names, series, factor, horizontal=True)
-    for at, (name, place) in enumerate(lines, 1):
-        axis.axvline(place, color=COLORS[at], linestyle=LINES[at], linewidth=1.2, label=name)
-    if limits:
-        axis.set_xlim(*limits)
-    else:
-        axis.axvline(0.0, color=INK, linewidth=0.9)
-    return legend(made, axis, columns)
-
-
 def heat(
     axis: Axes,
     values: Array,

@@ -12,6 +12,7 @@ A text is a format of :meth:`str.format` whose fields know figures:
 ``{flag:a|b}``        a where the flag is true, else b
 ``{names:and}``       ``a, b and c``; ``{names:,}`` with commas alone
 ``{n:#judge}``        ``1 judge``, ``3 judges``; ``{n:nth}`` ``2nd``; ``{id:short}`` a short name
+``{none:…}``          a dash, but for ``a|b``
 ====================  =========================================================================
 """
 
@@ -75,6 +76,8 @@ class _Words(Formatter):
             return in_words(value, spec)
         if "|" in spec:
             return spec.split("|")[0 if value else 1]
+        if value is None:
+            return "–"
         if spec == "and":
             return joined(value)
         if spec == ",":

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from scenewright.agents.panel.aggregation import Array
 from scenewright.evals.statistics.figures import Figure, summary
-from scenewright.evals.statistics.ranks import DECIMALS, weighted_pearson, weighted_ranks
+from scenewright.evals.statistics.ranks import DECIMALS, kendall, weighted_pearson, weighted_ranks
 from scenewright.evals.studies.panel.table import AnswerTable, Places
 
 OfImages = Callable[[Places], float]
@@ -61,6 +61,8 @@ class ItemResamples:
 
 _BLOCK = 1_000_000
 """Numbers held at once."""
+MOST_PAIRED = 3000
+"""Images of which all pairs are compared."""
 
 
 def image_counts(items: Array, item_of_image: Places) -> Array:
@@ -111,11 +113,15 @@ def kendall_drawn(first: Array, second: Array, counts: Array) -> Array:
     """Return Kendall's τ-b (1945) of two values of images in each row of ``counts``, (rows,).
 
     Values are (n_images,), NaN left out; NaN where one of the two is constant. All pairs of images
-    are compared, a block of them at a time.
+    are compared, a block of them at a time; with more than :data:`MOST_PAIRED` images each row is
+    sorted by itself, since the pairs grow with their square.
     """
     there = ~(np.isnan(first) | np.isnan(second))
     a, b = (np.round(values[there], DECIMALS) for values in (first, second))
     n = counts[:, there]
+    if len(a) > MOST_PAIRED:
+        drawn = (np.repeat(np.arange(len(a)), row.astype(np.intp)) for row in n)
+        return np.array([kendall(a[at], b[at]) for at in drawn], float)
     # Sums of small whole numbers: exact in half the width, at half the time.
     narrow = n.astype(np.float32)
     sums = np.zeros((3, len(n)))

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import math
+import secrets
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -118,10 +119,18 @@ def key_of(
         "resamples": context.resamples,
         "loop_judges": context.loop_judges,
         "live": None if live is None else [judge.fingerprint for judge in live.judges],
-        # A part's options are declared in the module that measures it.
-        "code": code_digest(part.options.__module__),
+        "code": _code_of(part),
     }
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def _code_of(part: PanelStudy) -> str:
+    """Return the digest of the code that measures ``part``, and a new one each time without it."""
+    try:
+        return code_digest(part.run.__module__)
+    except (LookupError, ValueError):
+        # A part of a notebook or script: whether it has changed is not known.
+        return secrets.token_hex()
 
 
 def load_cached(folder: Path, key: str) -> Outcome | None:

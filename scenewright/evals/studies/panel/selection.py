@@ -241,7 +241,9 @@ def panel_like(table: AnswerTable) -> PanelLike:
     return PanelLike(judges, share, facts, source)
 
 
-def picked(gains: Gains, pickers: Iterable[int], bootstrap: Bootstrap) -> dict[str, Figure]:
+def selection_gains(
+    gains: Gains, pickers: Iterable[int], bootstrap: Bootstrap
+) -> dict[str, Figure]:
     """Return the gain of picking by some judges, in the mean over them.
 
     ``own``: as the picking judge sees it; ``others``: as the mean of the other judges does; ``gap``
@@ -262,13 +264,13 @@ def picked(gains: Gains, pickers: Iterable[int], bootstrap: Bootstrap) -> dict[s
     }
 
 
-def picked_of(
+def selection_gains_by_number(
     table: AnswerTable, sets: Sets, reporters: Array, most: int, bootstrap: Bootstrap
 ) -> list[dict[str, Figure]]:
-    """Return :func:`picked` by all judges from the best of 1, 2 … ``most`` candidates."""
+    """Return :func:`selection_gains` by all judges from the best of 1, 2 … ``most`` candidates."""
     judges = range(len(table.judges))
     return [
-        picked(gains_of(table, sets, reporters, len(judges), n), judges, bootstrap)
+        selection_gains(gains_of(table, sets, reporters, len(judges), n), judges, bootstrap)
         for n in range(1, most + 1)
     ]
 
@@ -283,7 +285,7 @@ def simulated_picks(
     seed: int,
     resamples: int,
 ) -> list[dict[str, Figure]]:
-    """Return :func:`picked` from the best of 1, 2 … candidates, on the scale of the truth.
+    """Return :func:`selection_gains` from the best of 1, 2 … candidates, on the scale of the truth.
 
     ``rho``: correlation of the judges' errors; ``spread``: of the candidates' quality, as
     ``SimulationSpec.image_spread``.
@@ -305,7 +307,9 @@ def simulated_picks(
     scores = judge_scores(table) / slopes(table, table.said)
     sets, _ = candidate_sets(table, scores)
     reporters = np.column_stack([scores, true_scores(table)])
-    return picked_of(table, sets, reporters, candidates, Bootstrap(table.n_items, seed, resamples))
+    return selection_gains_by_number(
+        table, sets, reporters, candidates, Bootstrap(table.n_items, seed, resamples)
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

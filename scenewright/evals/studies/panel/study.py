@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from importlib import import_module
 from importlib.resources import files
 from itertools import count
@@ -168,6 +169,7 @@ def in_thread(
 ) -> Callable[[PanelStudyContext, Any], Awaitable[PanelStudyResult]]:
     """Return a part's ``run`` that computes in a thread."""
 
+    @wraps(measured)
     async def run(context: PanelStudyContext, options: Any) -> PanelStudyResult:
         return await asyncio.to_thread(measured, context, options)
 

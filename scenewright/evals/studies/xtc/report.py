@@ -24,6 +24,7 @@ from markupsafe import Markup
 from scenewright.core.flushing import write_text
 from scenewright.evals.errors import EvalError
 from scenewright.evals.reporting import plots
+from scenewright.evals.reporting.frames import Frame
 from scenewright.evals.reporting.pages import Thumbs, asset, environment
 from scenewright.evals.runner.dataset_predicates import told_of
 from scenewright.evals.statistics.answers import PlainAnswer, highest_answer
@@ -454,8 +455,8 @@ def page(
         scores=scores,
         first=next(iter(scores.values())),
         tables=tables,
-        quadrants=QUADRANTS,
-        categories=sorted({name for found in scores.values() for name in found.categories}),
+        quadrants=Markup(quadrant_frame(scores).html()),
+        categories=Markup(category_frame(scores).html()),
         shown=shown,
         lost=lost,
         plot=PLOT,
@@ -463,6 +464,49 @@ def page(
         mark=_MARK,
         style=Markup(asset("style.css")),
     )
+
+
+_COUNTS = {
+    "both": "compared",
+    "absent": "missing in the picture",
+    "unscored_generation": "unscored, drawn",
+    "unscored_understanding": "unscored, understood",
+}
+
+
+def quadrant_frame(scores: Mapping[str, XtcScores]) -> Frame:
+    """Return one row a model: its facts by quadrant, and the covariance of its two sides."""
+    wholes = {model: found.overall for model, found in scores.items()}
+    rows = [
+        {"model": model, "covariance": whole.covariance}
+        | {
+            name: (n, f"({100 * n / whole.both:.0f} %)" if whole.both else "")
+            for name, n in whole.quadrants.items()
+        }
+        | {name: getattr(whole, name) for name in _COUNTS}
+        for model, whole in wholes.items()
+    ]
+    titles = {name: name.replace("-", " ") for name in QUADRANTS} | {"covariance": "Cov"}
+    return Frame.of("quadrants", rows, columns=titles | _COUNTS, head="Model", label="{model}")
+
+
+def category_frame(scores: Mapping[str, XtcScores]) -> Frame:
+    """Return one row a category: G / U / CCTA / AW-CCTA of each model, with its facts."""
+
+    def cell(found: XtcScores, name: str) -> tuple[str, str] | None:
+        one = found.categories.get(name)
+        if one is None:
+            return None
+        figures = (one.generation, one.understanding, one.ccta, one.aw_ccta)
+        return " / ".join(Estimate(value=of.value).text(2) for of in figures), f"n = {one.both}"
+
+    categories = sorted({name for found in scores.values() for name in found.categories})
+    rows = [
+        {"_category": name} | {model: cell(found, name) for model, found in scores.items()}
+        for name in categories
+    ]
+    columns = {model: model for model in scores}
+    return Frame.of("categories", rows, columns=columns, head="Category", label="{_category}")
 
 
 def _writers(items: Sequence[Mapping[str, Any]]) -> str:

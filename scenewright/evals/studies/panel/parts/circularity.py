@@ -19,9 +19,9 @@ from scenewright.evals.studies.panel.selection import (
     group_said,
     judge_scores,
     panel_like,
-    picked,
-    picked_of,
     rounds_of,
+    selection_gains,
+    selection_gains_by_number,
     simulated_picks,
     slopes,
     trajectories_of,
@@ -107,13 +107,13 @@ def measure(context: PanelStudyContext, options: CircularityOptions) -> PanelStu
             rated = gains.gains[:, at, n + 1].ravel()
             picks.append(
                 {"judge": judge, "_title": "all in turn" if judge == "all" else judge}
-                | picked(gains, at, bootstrap)
+                | selection_gains(gains, at, bootstrap)
                 | {"expected": expected}
                 | {"rated": bootstrap.share(np.repeat(gains.items, len(at)), rated)}
             )
         # The same sets for every number: others would be other prompts.
         most = min(len(at) for at in sets)
-        curves["measured"] = picked_of(table, sets, reporters, most, bootstrap)
+        curves["measured"] = selection_gains_by_number(table, sets, reporters, most, bootstrap)
     step()
     like = panel_like(table)
     simulated: Rows = []

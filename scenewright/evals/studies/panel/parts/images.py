@@ -55,7 +55,6 @@ _CHANGED = {
     "gained_yes": "no → yes",
     "accuracy": "Right votes",
 }
-_BY_WORD = {"fooled": "no → yes of false facts", "beyond": "beyond neutral words"}
 _POOLED = {
     "right": "Right, plain",
     "absolute": "|Shift| a fact",
