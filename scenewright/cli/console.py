@@ -252,7 +252,9 @@ def _print_in_blocks(table: MeasuredTable) -> None:
         stop = start + 1
         while stop < len(titles) and names + sum(widths[start : stop + 1]) <= most:
             stop += 1
-        block = [[label, *row[start:stop]] for label, row in zip(labels, rows, strict=True)]
+        block: list[list[str | Text]] = [
+            [label, *row[start:stop]] for label, row in zip(labels, rows, strict=True)
+        ]
         # Reasons may be long; figures never are.
         print_table([head, *titles[start:stop]], block, wraps=len(titles) == 1)
         start = stop

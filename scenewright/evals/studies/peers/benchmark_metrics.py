@@ -386,8 +386,8 @@ class CompBench(PanelMetric):
         if name == NUMERACY:
             return numeracy_score(Counter(one.name for one in scene.objects), found)
         # A complex prompt also has relations that are no place.
-        words = locality_of(sample.prompt)
-        placed = (one for one in scene.relations if words and words in one.predicate)
+        place = locality_of(sample.prompt)
+        placed = (one for one in scene.relations if place and place in one.predicate)
         relation = next(placed, scene.relations[0])
         ends = [
             next((one for one in found if one.name == names[end]), None)
