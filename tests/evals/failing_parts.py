@@ -28,6 +28,7 @@ from scenewright.core.ports.vision import (
 )
 from scenewright.core.scene import Attributes, Relation, SceneGraph, SceneObject
 from scenewright.evals.annotation.panel_queries import TextModel
+from scenewright.evals.datasets.benchmark_prompts import EXPLANATION
 from scenewright.evals.metrics.base import Metric, MetricError
 from scenewright.evals.metrics.encoders import EncodedTexts
 from scenewright.evals.metrics.graph_matching.text_similarity import ExactSimilarity
@@ -36,6 +37,12 @@ from scenewright.evals.metrics.picture_scores import CLIPScore, PreferenceMetric
 from scenewright.evals.metrics.psg import PsgMetric
 from scenewright.evals.metrics.set_metrics import CMMD, FrechetDistance, InceptionScore
 from scenewright.evals.store.extractions import Extractions
+from scenewright.evals.studies.peers.benchmark_metrics import (
+    AllCorrect,
+    CompBench,
+    GroundedFacts,
+    Wise,
+)
 from scenewright.evals.studies.peers.direct_scoring import DirectScore
 from scenewright.evals.studies.peers.geneval import DetectorJudge, GenEval
 from scenewright.evals.studies.peers.panel_metric import MetricJudges
@@ -398,5 +405,20 @@ CASES: dict[str, Callable[[Switches, Path], Metric]] = {
     "soft_tifa": lambda switches, place: SoftTifa(bench(switches), writer(switches), "geometric"),
     "geneval": _geneval,
     "direct": lambda switches, place: DirectScore(bench(switches)),
+    "grounded_facts": lambda switches, place: GroundedFacts(
+        bench(switches), QuestionSource("scene", protocol="grounded")
+    ),
+    "all_correct": lambda switches, place: AllCorrect(bench(switches), writer(switches)),
+    "wise": lambda switches, place: Wise(bench(switches)),
+    "compbench": lambda switches, place: CompBench(
+        bench(switches),
+        Detector(switches.part("detector", "garbage")),
+        Encoder(switches.part("encoder", "garbage")),
+    ),
 }
 """Metric of the registry → how it is made of parts that fail, with a folder for what it keeps."""
+ITEMS: dict[str, dict[str, Any]] = {
+    "wise": {"meta": {EXPLANATION: "a dog beside its toy"}},
+    "compbench": {"category": "complex"},
+}
+"""Metric → what its items have besides scene, text and photo."""

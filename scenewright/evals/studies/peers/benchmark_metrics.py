@@ -372,7 +372,10 @@ class CompBench(PanelMetric):
             if sample.item.category == "complex":
                 said = [word for word in said if word not in words]
             encoded = await self._encoder.texts([" ".join(said)])
-            return float((await self._encoder.images([image]) @ encoded.vectors.T)[0, 0])
+            cosine = float((await self._encoder.images([image]) @ encoded.vectors.T)[0, 0])
+            if not np.isfinite(cosine):
+                raise MetricError("the encoder gives vectors that have no direction")
+            return cosine
         if self._detector is None:
             raise MetricError('no detector is named: give detector, for example "transformers:…"')
         if name == SPATIAL and not scene.relations:
