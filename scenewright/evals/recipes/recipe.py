@@ -175,7 +175,9 @@ def load_evaluation(
             raise ConfigError(
                 f"{', '.join(drawing)} have different report judges: name one for all with --judge"
             )
-        return recipe.config(drawing, **asked, recipe=name)
+        # The scores are also worked out from other folders.
+        own = name if name in recipe_names() else str(Path(name).absolute())
+        return recipe.config(drawing, **asked, recipe=own)
     if not Path(name).exists() and re.fullmatch(r"[\w-]+", name):
         known = ", ".join(recipe_names())
         raise ConfigError(f"there is no file or recipe {name}: the recipes are {known}")

@@ -71,6 +71,8 @@ class Chart:
     """Whether the axis along is logarithmic."""
     limits: tuple[float | None, float | None] | None = None
     """Ends of the axis of values."""
+    shared: bool = False
+    """Whether panes of lines have one range of values."""
     size: tuple[float, float] | None = None
     """Inches, width and height."""
 
@@ -105,6 +107,10 @@ class Chart:
             plots.labelled(axis, self.xlabel, title=str(name) if self.pane else "")
         for axis in axes[len(names) :]:
             axis.set_axis_off()
+        if self.shared:
+            ends = [axis.get_ylim() for axis in axes[: len(names)]]
+            for axis in axes[: len(names)]:
+                axis.set_ylim(min(low for low, _ in ends), max(high for _, high in ends))
         if self.kind == "bars":
             for axis in axes[1:]:
                 axis.set_yticklabels([])

@@ -281,7 +281,7 @@ def _charts(
     if sources - {"measured"}:
         found.append(Chart("circularity_best_of", curves, "best_of", "gain", series="_by",
                            pane="source", xlabel="Best of", ylabel="Gain (points)", factor=100.0,
-                           title="Gain by the number of candidates"))  # fmt: skip
+                           title="Gain by the number of candidates", shared=True))  # fmt: skip
     return found
 
 
