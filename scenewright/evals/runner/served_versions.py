@@ -18,7 +18,7 @@ from scenewright.config import OnModelChange
 from scenewright.core.facts import Answer
 from scenewright.evals.errors import ModelChangedError
 from scenewright.evals.runner.sentinels import Drift, Drifts
-from scenewright.evals.store.journal import Journal, Unit
+from scenewright.evals.store.journal import Journal, Unit, answer_of
 from scenewright.providers.versions import ServedVersion, ServedVersions, versions_of
 
 SERVED = "served"
@@ -37,8 +37,14 @@ def served_by(answers: Mapping[str, Sequence[Answer]]) -> dict[str, dict[str, in
 
 
 def served_in(unit: Unit) -> dict[str, dict[str, int]]:
-    """Return the versions noted in a judging; none in one that failed."""
-    return dict(unit.facts.get(SERVED, {}))
+    """Return the versions noted in a judging; for one of an earlier release, those of its rows."""
+    noted = unit.facts.get(SERVED)
+    if noted is not None:
+        return dict(noted)
+    answers: dict[str, list[Answer]] = {}
+    for row in unit.rows.get("answers", ()):
+        answers.setdefault(row["judge"], []).append(answer_of(row))
+    return served_by(answers)
 
 
 class VersionGate:
@@ -108,7 +114,10 @@ def looks_of(
     ``drifts`` adds versions to judges that changed under an unchanged name.
     """
     for key, facts, at in journal.notes(plan, "judge"):
-        served = facts.get(SERVED, {})
+        served = facts.get(SERVED)
+        if served is None:
+            unit = journal.get(key)
+            served = {} if unit is None else served_in(unit)
         if drifts.found:
             served = _drifted(journal, key, served, at, drifts)
         yield Look(key, str(facts.get("panel", "")), served, at)

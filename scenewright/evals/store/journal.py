@@ -342,7 +342,8 @@ def _add(totals: dict[str, float], table: str, rows: list[dict[str, Any]]) -> No
             totals["answers"] += 1
         if table in ("rounds", "answers", "scores"):
             for name in ("tokens_in", "tokens_out", "usd"):
-                totals[name] += row[name]
+                # Rows of an evaluation that an earlier version began know no costs of scores.
+                totals[name] += row.get(name, 0)
 
 
 def as_text(data: Any) -> str:

@@ -13,8 +13,7 @@ from scenewright.evals.errors import EvalError
 from scenewright.evals.store.results import KINDS, MANIFEST, read_json
 from scenewright.runs.folder import installed_versions, prompt_hashes, write_json
 
-FORMAT = 2
-"""Increased with what a folder holds: one of another format is neither continued nor changed."""
+FORMAT = 1
 
 
 def make_folder(folder: Path) -> None:
@@ -30,10 +29,7 @@ def read_manifest(folder: Path, benchmark: str = "") -> dict[str, Any]:
     found = read_json(folder, benchmark)
     if found.get("format") != FORMAT or "plan" not in found:
         kind = KINDS[benchmark][0]
-        raise EvalError(
-            f"{folder / MANIFEST} is not a manifest of {kind} of this version: choose another "
-            "folder"
-        )
+        raise EvalError(f"{folder / MANIFEST} is not a manifest of {kind}: choose another folder")
     return found
 
 

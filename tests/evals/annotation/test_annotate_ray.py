@@ -264,7 +264,7 @@ async def test_one_line_for_all_workers_and_the_driver(tmp_path: Path) -> None:
 
         building = Building(
             config, photos, tmp_path / "set", models.voters, text,
-            told=told, engine=RayEngine(2, settings=settings),
+            told=told, engine=RayEngine(2), settings=settings,
         )  # fmt: skip
         try:
             made = await building.run(building.plan())

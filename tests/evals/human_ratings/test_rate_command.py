@@ -55,11 +55,11 @@ def test_from_an_evaluation_to_a_report() -> None:
     for part in ("Krippendorff", "share of raters", "sgscore", "r/report/index.html"):
         assert part in done.stdout
     again = call("report", "all.csv", "e", "--resamples", "50", "--out", "again", "--json")
-    data = json.loads(again.stdout)
-    kept = json.loads(Path("r/report/report.json").read_text("utf-8"))
+    data = json.loads(again.stdout)["tables"]
+    kept = json.loads(Path("r/report/report.json").read_text("utf-8"))["tables"]
     assert data["agreement"] == kept["agreement"]
-    assert {a["arm"]: a["value"] for a in data["arms"]} == {
-        a["arm"]: a["value"] for a in kept["arms"]
+    assert {row["arm"]: row for row in data["arms"]["rows"]} == {
+        row["arm"]: row for row in kept["arms"]["rows"]
     }
 
 

@@ -286,7 +286,7 @@ def _scores(
 def _manifest(made: Made, rows: Mapping[Table, list[dict[str, Any]]]) -> dict[str, Any]:
     answers = rows["answers"]
     return {
-        "format": 2,
+        "format": 1,
         "plan": "made",
         "name": made.name,
         "config": {

@@ -237,7 +237,7 @@ def write_results(
     """The folder of an evaluation with these rows; columns that are not given are null."""
     folder.mkdir(parents=True, exist_ok=True)
     manifest: dict[str, Any] = {
-        "format": 2,
+        "format": 1,
         "models": {"arms": {}, "panels": {}},
         "totals": {"images": 3.0, "usd": 0.0},
     }
