@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from scenewright.evals.datasets.base import Dataset
 from scenewright.evals.errors import EvalError
 from scenewright.evals.store.results import KINDS, MANIFEST, read_json
 from scenewright.runs.folder import installed_versions, prompt_hashes, write_json
@@ -46,34 +47,10 @@ class Config(Protocol):
         ...
 
 
-class Described(Protocol):
-    """Set of items, as a manifest tells of it."""
-
-    @property
-    def name(self) -> str:
-        """Name of the set."""
-        ...
-
-    @property
-    def source(self) -> str:
-        """Where it comes from."""
-        ...
-
-    @property
-    def licence(self) -> str:
-        """Its licence, as its makers name it."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Digest that changes whenever an item could."""
-        ...
-
-
 def write_manifest(
     folder: Path,
     config: Config,
-    dataset: Described,
+    dataset: Dataset,
     models: dict[str, Any],
     plan: str,
     *,
