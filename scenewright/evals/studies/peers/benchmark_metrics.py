@@ -404,17 +404,13 @@ def make_compbench(
 ) -> CompBench:
     """Make the metric of the registry.
 
-    Raises ``MetricError`` for a wrong option, and if a model is not on this machine.
+    Raises ``MetricError`` for a wrong option, and ``DetectionError`` if the detector is not on this
+    machine.
     """
     here = settings or load_settings()
     bench = metric_judges_of(CompBench.name, here, **voting)
     encoder = None if extractor is None else encoder_of(CompBench.name, extractor, {})
-    try:
-        found = (
-            None
-            if detector is None
-            else cached_detector_of(text("detector", detector), DetectorSettings())
-        )
-    except DetectionError as error:
-        raise MetricError(f"compbench: {error}") from error
+    found = None
+    if detector is not None:
+        found = cached_detector_of(text("detector", detector), DetectorSettings())
     return CompBench(bench, found, encoder)
